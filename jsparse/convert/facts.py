@@ -20,6 +20,7 @@ import numpy as np
 from jsparse.base import _native
 from jsparse.base.dataclass import dataclass
 from jsparse.formats import Pattern
+from jsparse.formats.levels import is_dense_cheap
 
 SIDES = (4, 8, 16, 32, 3)  # of square blocks; blocks of a power of two are filled at most as well as smaller ones
 SAMPLE, STRIP, LEAST_STRIPS, MOST_STRIPS = 4096, 96, 6, 24  # entries, rows of a strip: a multiple of all sides, strips
@@ -75,7 +76,7 @@ def product_price(elements: float, side: int, visited: float, rows: int, columns
 def measure_fills(pattern: Pattern) -> tuple[Fill, ...]:
     """Measure how well square blocks are filled, in strips of rows that are spread over a matrix in csr."""
     rows, columns = pattern.shape
-    if columns > 4 * pattern.nse + 64:  # a mark for each column of blocks would be a dense array
+    if not is_dense_cheap(columns, pattern.nse):  # a mark for each column of blocks would be a dense array
         return ()
     pointers, coordinates = pattern.arrays
     pointers, coordinates = _select_strips(pointers, coordinates, rows)

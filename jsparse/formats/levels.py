@@ -333,6 +333,15 @@ class Level:
         return self.kind.name if self.unique else f"{self.kind}(nonunique)"
 
 
+def is_dense_cheap(size: float, entries: int) -> bool:
+    """Whether an array with an element for each of `size` coordinates is cheap beside so many stored entries.
+
+    So the outermost level of a pattern is dense if the program chooses its format: its pointers then take at most the
+    bytes of four coordinates for each entry. Patterns of a few entries are dense as well.
+    """
+    return size <= 4 * entries + 64
+
+
 def check_dimensions(ndim: int) -> None:
     """Raise FormatError for more dimensions than a tensor may have."""
     if ndim > MOST_DIMENSIONS:

@@ -16,7 +16,7 @@ from jsparse.errors import PatternError, ShapeError
 from jsparse.formats.build import build, frozen, index_dtype, without_memory
 from jsparse.formats.digits import Blocks
 from jsparse.formats.format import Format, digit_format, permutation
-from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON, Level
+from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON, Level, is_dense_cheap
 from jsparse.formats.pattern import Pattern
 from jsparse.formats.set_operations import Stored
 
@@ -238,7 +238,7 @@ def _is_blocking(source: Pattern, blocks: Blocks) -> bool:
         and others == [COMPRESSED, DENSE, DENSE]
         and rows in (DENSE, COMPRESSED)
         and blocks.are_blocks(source.format.order)
-        and blocks.sizes(source.shape)[1] <= 4 * source.nse + 64
+        and is_dense_cheap(blocks.sizes(source.shape)[1], source.nse)
     )
 
 
@@ -246,7 +246,7 @@ def derived_format(pattern: Pattern, order: tuple[int, ...]) -> Format:
     """The format of a pattern's transposed index in a storage `order`: dense where that is cheap, else compressed.
 
     A level is dense if a trailing dense level stores its dimension in both formats, or if it is the outermost level and
-    its size is at most 4 nse + 64. Levels whose coordinates the levels above determine are singletons. A dense level
+    is cheap. Levels whose coordinates the levels above determine are singletons. A dense level
     above a singleton would need an entry at each coordinate, so the outermost level is compressed then.
     """
     inner = pattern.format.trailing_dims
@@ -255,7 +255,7 @@ def derived_format(pattern: Pattern, order: tuple[int, ...]) -> Format:
         stay += 1
     levels, single = [], determined_levels(pattern, order)
     for at, dim in enumerate(order):
-        cheap = at == 0 and pattern.shape[dim] <= 4 * pattern.nse + 64 and not any(single[1:2])
+        cheap = at == 0 and is_dense_cheap(pattern.shape[dim], pattern.nse) and not any(single[1:2])
         kind = DENSE if cheap or at >= len(order) - stay else SINGLETON if single[at] else COMPRESSED
         levels.append(Level(kind, dim))
     return Format(tuple(levels))
@@ -312,7 +312,7 @@ def _differ(coordinates: np.ndarray, size: int) -> bool:
     count, few = len(coordinates), coordinates[:_MANY]
     if count > size or len(np.unique(few)) < len(few):  # so most tensors cost nothing
         return False
-    if size > 4 * count + 64:
+    if not is_dense_cheap(size, count):
         return len(np.unique(coordinates)) == count
     met = np.zeros(size, bool)
     met[coordinates] = True

@@ -28,7 +28,7 @@ from jsparse.base.limits import check_memory
 from jsparse.errors import FormatError, PatternError
 from jsparse.formats.build import Built, build, coordinate_rows, index_dtype, level_sizes
 from jsparse.formats.format import Format
-from jsparse.formats.levels import COMPRESSED, DENSE, RANGE, Level, LevelKind
+from jsparse.formats.levels import COMPRESSED, DENSE, RANGE, Level, LevelKind, is_dense_cheap
 from jsparse.formats.progressions import Progressions
 
 
@@ -47,9 +47,6 @@ KEPT = {
     "^": Kept(first=True, both=False, second=True),
 }
 """The kinds of entries that each operator keeps."""
-
-SPARE_POINTERS = 4  # rows are merged if there are at most this many for each entry,
-SMALL = 64  # plus this many
 
 Rows: TypeAlias = Sequence[np.ndarray]
 
@@ -178,7 +175,7 @@ def _by_rows(kept: Kept, first: Stored, second: Stored) -> Stored | None:
     if len(first.shape) != 2:
         return None
     outer, inner = first.format.order
-    if first.shape[outer] > SPARE_POINTERS * (first.nse + second.nse) + SMALL:
+    if not is_dense_cheap(first.shape[outer], first.nse + second.nse):
         return None
     format = Format((Level(DENSE, outer), Level(COMPRESSED, inner)))
     merged = merge_rows(kept, _in_rows(first, format), _in_rows(second, format), first.shape[inner])

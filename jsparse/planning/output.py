@@ -30,7 +30,7 @@ from jsparse.compiler.schedule.statements import wide_accumulation_plan
 from jsparse.errors import PatternError
 from jsparse.formats import DynamicType, Format, Level, Pattern
 from jsparse.formats.build import index_dtype
-from jsparse.formats.levels import COMPRESSED, DENSE
+from jsparse.formats.levels import COMPRESSED, DENSE, is_dense_cheap
 from jsparse.notation import IndexVar
 from jsparse.planning.signature import NEW_PATTERN, CompositionRef, NewPattern, OutputRequest, PatternRef
 from jsparse.planning.term import Term, WalkKey
@@ -331,15 +331,6 @@ def symbolic_phase(products: Sequence[Term], reached: OutputPattern, format: For
     return Pattern.from_rows(rows, shape, chosen, sorted_by=sorted_by)[0]
 
 
-SPARE_POINTERS = 4  # a dense outermost level has at most this many pointers per entry,
-SMALL = 64  # plus this many, so that small results need not be compressed
-
-
-def has_dense_rows(size: int, entries: int) -> bool:
-    """Whether the outermost of several levels is dense, if its dimension has this size and there are so few entries."""
-    return size <= SPARE_POINTERS * entries + SMALL
-
-
 def inferred_format(products: Sequence[Term], entries: int) -> Format:
     """Infer the format of a sum of products whose result stores at most `entries` entries."""
     kept, sizes = products[0].kept, products[0].sizes
@@ -349,7 +340,7 @@ def inferred_format(products: Sequence[Term], entries: int) -> Format:
     while inner < len(order) - 1 and order[-1 - inner] not in walked:
         inner += 1
     levels = [COMPRESSED] * (len(order) - inner) + [DENSE] * inner
-    if len(order) - inner > 1 and has_dense_rows(sizes[order[0]], entries):
+    if len(order) - inner > 1 and is_dense_cheap(sizes[order[0]], entries):
         levels[0] = DENSE
     return Format(tuple(Level(kind, kept.index(v)) for kind, v in zip(levels, order, strict=True)))
 

@@ -39,7 +39,8 @@ from jsparse.compiler.schedule.races import copied_elements, copies_reason, work
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.transformations.parallelize import Race
 from jsparse.compiler.schedule.transformations.precompute import summed_first, tiles_among_sums
-from jsparse.compiler.schedule.trip_counts import DERIVED_DENSE, UNKNOWN, TripCounts, trip_counts
+from jsparse.compiler.schedule.trip_counts import UNKNOWN, TripCounts, trip_counts
+from jsparse.formats.levels import is_dense_cheap
 from jsparse.notation.assignment import Access, IndexVar
 
 LANES = 8.0  # the cost of scalar arithmetic, relative to arithmetic in vector lanes
@@ -127,7 +128,7 @@ def walked_weight(pattern: Stored, level: int, size: int | None) -> int:
             dimension is large and the level is sparse, the number of entries bounds the number of positions.
     """
     extent, stored = UNKNOWN if size is None else size, pattern.format.levels[level]
-    if stored.kind.is_full or extent <= DERIVED_DENSE * pattern.nse:
+    if stored.kind.is_full or is_dense_cheap(extent, pattern.nse):
         return pattern.nse + extent
     return 2 * pattern.nse  # each position of a sparse level has an entry below it
 

@@ -31,15 +31,13 @@ from jsparse.compiler.schedule.machine import LINE_BYTES, gather_cost
 from jsparse.compiler.schedule.ordered import ROW_WORK, SEVERAL, SHORT_ROW
 from jsparse.compiler.schedule.trip_counts import UNKNOWN, TripCounts, trip_counts, walked_as, walked_levels
 from jsparse.formats import DynamicType, Format, Level
-from jsparse.formats.levels import COMPRESSED
+from jsparse.formats.levels import COMPRESSED, is_dense_cheap
 from jsparse.notation.assignment import IndexVar
 
 BISECTED = 5.0  # a step of a bisection in a whole level: a mispredicted branch, besides its cost in trip counts
 PASSES = 2  # loops that assemble a sparse result locate rows twice: first to bound the number of its entries
 LISTED = 60.0  # a product that is listed, sorted, and located in the result; adding a product to a row costs 1
 PAGE = 4096  # bytes; each element of a column takes a line and an address translation, as if it filled a page
-SPARE = 4  # an outermost level is dense if its size is at most this many times the entries,
-SMALL = 64  # plus this
 
 Names = tuple[IndexVar, ...]
 
@@ -231,7 +229,7 @@ class Sortable:
 
 def dense_outermost(sizes: Sequence[int], entries: int) -> bool:
     """Whether a pattern that the program sorts gets a dense outermost level; `sizes` are the sizes of its levels."""
-    return len(sizes) > 1 and sizes[0] <= SPARE * entries + SMALL
+    return len(sizes) > 1 and is_dense_cheap(sizes[0], entries)
 
 
 def einsum_sorts(product: Sortable) -> Sorts | None:

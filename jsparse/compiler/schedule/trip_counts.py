@@ -21,11 +21,10 @@ from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.degrees import SAMPLE, common_share, degree_groups, skew
 from jsparse.compiler.schedule.layout import Stored
 from jsparse.formats import Pattern, determined_levels
-from jsparse.formats.levels import is_single
+from jsparse.formats.levels import is_dense_cheap, is_single
 from jsparse.notation.assignment import IndexVar
 
 UNKNOWN = 1 << 10  # the size of an index variable that is known only at run time
-DERIVED_DENSE = 4  # a transposed index has a dense outermost level if its size is at most this many times nse
 FEWER = 4  # the pattern walked last selects coordinates, unless an earlier one has this many times fewer of them
 SEARCH = 1.0  # the cost of a step of a bisection, relative to loading a coordinate in a loop
 LOOKUP = 1.0  # the cost of a lookup in a map
@@ -279,8 +278,7 @@ def _fans(problem: Problem, names: Sequence[IndexVar], walk: Sequence[IndexVar],
         counts = [float(size) for size in pattern.level_sizes]
     else:
         sizes = [float(problem.size[var] or UNKNOWN) for var in order]
-        dense_outermost = sizes[0] <= DERIVED_DENSE * pattern.nse  # an approximation of `formats.derived_format`
-        dense_outermost = dense_outermost and not any(single[1:2])
+        dense_outermost = is_dense_cheap(sizes[0], pattern.nse) and not any(single[1:2])  # as `derived_format` says
         kinds = [(dense_outermost, not dense_outermost, True), *[(False, not one, True) for one in single[1:]]]
         counts = [min(float(pattern.nse), product) for product in accumulate(sizes, mul)]
         counts[0] = sizes[0] if dense_outermost else counts[0]

@@ -8,6 +8,7 @@ import numpy as np
 
 from jsparse.base import _native
 from jsparse.formats.build import index_dtype
+from jsparse.formats.levels import is_dense_cheap
 from jsparse.ops.indexing.gathered import concatenated
 
 
@@ -50,7 +51,7 @@ def _repeated_matches(keys: np.ndarray, ordered: np.ndarray, extent: int) -> tup
 
 def is_small(extent: int, *arrays: np.ndarray) -> bool:
     """Whether a table of `extent` elements is at most a few times as long as the arrays together."""
-    return extent <= 4 * sum(map(len, arrays)) + 64
+    return is_dense_cheap(extent, sum(map(len, arrays)))
 
 
 def joint_keys(

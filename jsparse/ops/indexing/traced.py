@@ -24,6 +24,7 @@ from jsparse.base.memo import remembered
 from jsparse.errors import PatternError
 from jsparse.formats import DynamicType, Format, Pattern, default_format
 from jsparse.formats.dynamic import core_type
+from jsparse.formats.levels import is_dense_cheap
 from jsparse.ops.evaluate import evaluate
 from jsparse.ops.indexing.outer import Points
 from jsparse.ops.indexing.selection import Selection
@@ -211,7 +212,9 @@ def _most_slots(tensor: SparseTensor, selection: Selection) -> int:
         return segment
     rows, nse = tensor.pattern.rows(), tensor.nse
     counts = [
-        np.bincount(rows[dim]) if tensor.shape[dim] <= 4 * nse + 64 else np.unique(rows[dim], return_counts=True)[1]
+        np.bincount(rows[dim])
+        if is_dense_cheap(tensor.shape[dim], nse)
+        else np.unique(rows[dim], return_counts=True)[1]
         for dim in selection.tables
     ]
     return min(int(count.max(initial=0)) for count in counts)

@@ -11,18 +11,15 @@ from itertools import accumulate
 from math import prod
 
 from jsparse.formats import Format, Level, default_format
-from jsparse.formats.levels import COMPRESSED, SINGLETON, LevelKind
+from jsparse.formats.levels import COMPRESSED, SINGLETON, LevelKind, is_dense_cheap
 from jsparse.formats.set_operations import without_ranges
 from jsparse.tensor.sparse_tensor import SparseTensor
-
-SPARE_POINTERS = 4  # dense outer levels have at most this many pointers per entry,
-SMALL = 64  # plus this many
 
 
 def affordable(format: Format, shape: Sequence[int], entries: int) -> Format:
     """Return the format. Its dense outer levels become compressed if they have many more positions than `entries`."""
     outer = next((n for n, level in enumerate(format.levels) if not level.kind.is_full), 0)
-    if prod(shape[dim] for dim in format.order[:outer]) <= SPARE_POINTERS * entries + SMALL:
+    if is_dense_cheap(prod(shape[dim] for dim in format.order[:outer]), entries):
         return format
     return Format((*(Level(COMPRESSED, dim) for dim in format.order[:outer]), *format.levels[outer:]))
 

@@ -18,6 +18,7 @@ from jsparse.compiler.runtime.routine import parameters
 from jsparse.formats import DynamicType, Format, Pattern, Relayout
 from jsparse.formats.build import index_dtype
 from jsparse.formats.dynamic import in_use
+from jsparse.formats.levels import is_dense_cheap
 from jsparse.formats.relayout import relayout_to
 from jsparse.planning.host.operands import (
     HostFactor,
@@ -29,7 +30,7 @@ from jsparse.planning.host.operands import (
     take_factors,
     take_walks,
 )
-from jsparse.planning.output import Assembly, has_dense_rows, inferred_format
+from jsparse.planning.output import Assembly, inferred_format
 from jsparse.planning.term import Term
 from jsparse.primitives.assembly import assembly_order, column_recipes, plan_assembly, run_columns
 from jsparse.primitives.entries_spec import Entries, entries_plan
@@ -53,7 +54,7 @@ class NewFormat:
 
     def of_entries(self, entries: int) -> Format:
         """The format for this number of entries."""
-        return self.many if has_dense_rows(self.shape[self.many.order[0]], entries) else self.few
+        return self.many if is_dense_cheap(self.shape[self.many.order[0]], entries) else self.few
 
 
 @dataclass(frozen=True, slots=True)
