@@ -39,6 +39,7 @@ from typing import TypeAlias, TypeVar
 
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import lazy
+from jsparse.compiler.cpu_model import CPU, CpuModel
 from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.output_kind import Compute, Coordinates, OutputKind, Write
 from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask, Monoid, Semiring
@@ -177,6 +178,7 @@ class Problem:
         derived: the index variables that other variables determine. The other variables may be derived variables that
             come earlier in this tuple.
         temporaries: the targets that are no results.
+        cpu: the processor by whose prices a schedule is chosen.
 
     Raises ValueError if the variables of a pattern differ from the indices of a tensor on it, if several statements
     have one target, if a statement reads a target before it is complete, if a tensor is a view but no term of a dense
@@ -195,6 +197,7 @@ class Problem:
     column_dtype: str = "int32"
     derived: tuple[DerivedVar, ...] = ()
     temporaries: tuple[str, ...] = ()
+    cpu: CpuModel = CPU
 
     def __post_init__(self) -> None:
         if not self.walks:

@@ -15,6 +15,7 @@ from itertools import combinations, permutations
 from itertools import product as choices
 
 from jsparse.base.dataclass import dataclass
+from jsparse.compiler.cpu_model import CPU
 from jsparse.compiler.dtypes import is_complex, part
 from jsparse.compiler.schedule.cost import sort_cost
 from jsparse.compiler.schedule.legality import has_legal_order
@@ -167,4 +168,4 @@ def _conversion(work: Term, operand: int, order: tuple[int, ...]) -> Conversion:
     sizes = [core.pattern.shape[n] for n in order]
     kinds = [DENSE if dense_outermost(sizes, core.pattern.nse) else COMPRESSED, *[COMPRESSED] * (len(order) - 1)]
     walked = (Level(kind, on.pattern.format.order[n]) for kind, n in zip(kinds, order, strict=True))
-    return Conversion(operand, Format((*walked, *levels[len(order) :])), sort_cost(_inputs(work, operand)))
+    return Conversion(operand, Format((*walked, *levels[len(order) :])), sort_cost(CPU, _inputs(work, operand)))

@@ -24,8 +24,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from jsparse.base.dataclass import dataclass
+from jsparse.compiler.cpu_model import CPU
 from jsparse.compiler.dtypes import is_complex
-from jsparse.compiler.schedule.ordered import ASSEMBLED
 from jsparse.compiler.schedule.statements import wide_accumulation_plan
 from jsparse.errors import PatternError
 from jsparse.formats import DynamicType, Format, Level, Pattern
@@ -403,7 +403,7 @@ def _is_cheaper_on_pattern(entries: Entries, terms: Sequence[Term]) -> bool:
         return False
     dtypes = [term.kernel_dtypes for term in terms]
     found = entries_plan(entries, (dtypes[0][0], *(dtype for _, *factors in dtypes for dtype in factors)))
-    return ASSEMBLED * found.cost.total > sum(
+    return CPU.appended * found.cost.total > sum(
         wide_accumulation_plan(problem_of(spec, own), spec.stored).cost.total
         for spec, own in zip(entries.specs, dtypes, strict=True)
     )

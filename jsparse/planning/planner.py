@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jsparse.base.memo import remembered
+from jsparse.compiler.cpu_model import CPU
 from jsparse.compiler.semiring import Semiring
 from jsparse.convert import slots
 from jsparse.formats import DynamicType, Format, Pattern
@@ -69,7 +70,6 @@ from jsparse.tensor.dynamic_pattern import dynamic_type
 
 SURPRISE = 4  # a result with so many times its expected entries is a surprise: another path may be better
 FEW = 1000  # a result with so few entries is no surprise
-SEARCH = 4.0  # the cost of a step of a bisection
 SURPRISES = 3  # how often, at most, a path is chosen again by the entries that were found
 
 
@@ -455,7 +455,7 @@ def _known(term: Term, assembly: Assembly, is_step: bool, first: int) -> Stored:
     given = zip(term.operands, term.values, strict=True)
     looked_up = [x.core.pattern for x, n in given if x.core is not None and not x.is_bare and n < first]
     searches = found.nse * sum(1 + _steps_of_search(core) for core in looked_up if isinstance(core, Pattern))
-    if searches < sum(core.nse for core in cores) or SEARCH * searches < assembly.cost:
+    if searches < sum(core.nse for core in cores) or CPU.path_bisection_step * searches < assembly.cost:
         return PatternRef(found)
     return NEW_PATTERN
 

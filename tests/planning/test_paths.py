@@ -8,6 +8,7 @@ import pytest
 
 import jsparse
 from jsparse import Pattern
+from jsparse.compiler.cpu_model import CPU
 from jsparse.compiler.schedule.degrees import closed_share, common_share
 from jsparse.planning import planner
 from jsparse.planning.path.estimates import Cells, Degrees, skew
@@ -95,7 +96,7 @@ def test_triangles_of_a_band_are_priced(monkeypatch):
     monkeypatch.setattr(planner, "contraction_path", lambda *args: asked.append(args) or ())
     jsparse.einsum("ij,jk,ki->", A, B, C)
     found = _Search(*asked[0])
-    _, tuples = nest(found.items, (), found.estimates, False)
+    _, tuples = nest(CPU, found.items, (), found.estimates, False)
     ones = [whole(x.pattern).astype(np.int64) for x in (A, B, C)]
     assert tuples == pytest.approx(np.trace(ones[0] @ ones[1] @ ones[2]), rel=0.1)
 
@@ -408,7 +409,7 @@ def test_results_keep_what_is_known_of_where_their_operands_meet(monkeypatch):
     first, second, third = found.items
     _, merged = found._step((first, second), found.items)
     assert [item.members for item in merged.within] == [first.members, second.members]
-    _, expected = nest((merged, third), (), found.estimates, False)
+    _, expected = nest(CPU, (merged, third), (), found.estimates, False)
     met = (whole(uniform(3, n).pattern) @ (whole(A) * whole(B)).T).sum()
     assert 0.5 * met < expected < 2 * met
 

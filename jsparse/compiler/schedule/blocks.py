@@ -19,11 +19,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+from jsparse.compiler.cpu_model import CpuModel
 from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.gathers import extent, itemsize, mostly_read_before
 from jsparse.compiler.schedule.layout import Stored
-from jsparse.compiler.schedule.machine import NEAREST_BYTES
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.schedule.shared_loops import is_full, is_sum
 from jsparse.compiler.schedule.summary import Summary, Transformation
@@ -32,8 +32,6 @@ from jsparse.compiler.schedule.transformations.reorder import Reorder
 from jsparse.compiler.schedule.transformations.split import Split
 from jsparse.compiler.schedule.transformations.unroll_and_jam import UnrollAndJam
 from jsparse.notation.assignment import IndexVar
-
-ROWS = 24  # a multiple of the numbers of rows that run at a time
 
 
 def in_blocks(
@@ -60,7 +58,9 @@ def in_blocks(
     runs = _runs(alone, [frozenset(rows) for rows in selected])
     outer = outer_name(problem, var)
     found = [
-        _summed(rows_inside[n], shared, outer) if n in rows_inside else _split(schedule, var, outer)
+        _summed(problem.cpu, rows_inside[n], shared, outer)
+        if n in rows_inside
+        else _split(problem.cpu, schedule, var, outer)
         for n, schedule in enumerate(schedules)
     ]
     if any(_reason(problem, n, schedule) for n, schedule in enumerate(found)):
@@ -103,14 +103,14 @@ def _share_rows(problem: Problem, patterns: Sequence[Stored], shared: Sequence[I
     var, entries = shared[-1], 0.0
     for names, pattern in zip(problem.level_variables, patterns, strict=True):
         rows = problem.size[var]
-        if var not in names[:-1] or not rows or not mostly_read_before(pattern, names.index(var) + 1):
+        if var not in names[:-1] or not rows or not mostly_read_before(problem.cpu, pattern, names.index(var) + 1):
             return False
         entries = max(entries, pattern.nse / rows)
     row_bytes: dict[str, int] = {}
     for rows_of in _selected(problem, shared):
         row_bytes |= rows_of
     sizes = [entries * size for size in row_bytes.values()]
-    return sum(sizes) > NEAREST_BYTES >= max(sizes, default=0)
+    return sum(sizes) > problem.cpu.first_cache_bytes >= max(sizes, default=0)
 
 
 def _runs(alone: Sequence[bool], selected: Sequence[frozenset[str]]) -> list[int]:
@@ -126,7 +126,7 @@ def _runs(alone: Sequence[bool], selected: Sequence[frozenset[str]]) -> list[int
     return found
 
 
-def _split(schedule: Schedule, var: IndexVar, outer: str) -> Schedule:
+def _split(cpu: CpuModel, schedule: Schedule, var: IndexVar, outer: str) -> Schedule:
     """Add steps to a schedule that split the loop `var` over rows into panels. If several rows run at a time, the loops
     over register tiles are put around the loop over a panel's rows. Then one tile's part of a matrix stays in the
     nearest cache for all rows of the panel."""
@@ -135,11 +135,14 @@ def _split(schedule: Schedule, var: IndexVar, outer: str) -> Schedule:
     at = order.loops.index(var)
     tiled = _tiled(order, rest) if _is_jammed(schedule, var) else []
     inside = [name for name in order.loops[at + 1 :] if name not in tiled]
-    steps: tuple[Transformation, ...] = (Split(var, ROWS), Reorder((*order.loops[:at], outer, *tiled, var, *inside)))
+    steps: tuple[Transformation, ...] = (
+        Split(var, cpu.block_rows),
+        Reorder((*order.loops[:at], outer, *tiled, var, *inside)),
+    )
     return Schedule((*steps, *rest), schedule.layout)
 
 
-def _summed(schedule: Schedule, shared: Sequence[IndexVar], outer: str) -> Schedule:
+def _summed(cpu: CpuModel, schedule: Schedule, shared: Sequence[IndexVar], outer: str) -> Schedule:
     """Add steps to the schedule of a sum over rows that split the loop over rows into panels. Inside of a panel, the
     outermost loops run over register tiles, the next loops over other variables, and the innermost loop over rows."""
     order, *rest = schedule.steps
@@ -147,7 +150,9 @@ def _summed(schedule: Schedule, shared: Sequence[IndexVar], outer: str) -> Sched
     *around, var = shared
     tiled = _tiled(order, rest)
     others = [name for name in order.loops if name not in (*around, *tiled, var)]
-    return Schedule((Split(var, ROWS), Reorder((*around, outer, *tiled, *others, var)), *rest), schedule.layout)
+    return Schedule(
+        (Split(var, cpu.block_rows), Reorder((*around, outer, *tiled, *others, var)), *rest), schedule.layout
+    )
 
 
 def _tiled(order: Reorder, steps: Sequence[Transformation]) -> list[IndexVar]:

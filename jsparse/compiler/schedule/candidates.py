@@ -15,7 +15,6 @@ from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule.gathers import extent, stored_beside
 from jsparse.compiler.schedule.layout import Stored
 from jsparse.compiler.schedule.legality import is_concordant, legal_orders, stored_orders
-from jsparse.compiler.schedule.machine import BLOCK_TILE_BYTES, JAM_TILE_BYTES, LAST_CACHE_BYTES, REGISTER_BYTES
 from jsparse.compiler.schedule.races import copies_reason
 from jsparse.compiler.schedule.summary import StatementFacts, Summary, Transformation
 from jsparse.compiler.schedule.transformations.cache_read import CacheRead
@@ -28,15 +27,7 @@ from jsparse.compiler.schedule.transformations.vectorize import Vectorize
 from jsparse.compiler.schedule.trip_counts import single_levels, walked_as, walked_levels
 from jsparse.notation.assignment import IndexVar
 
-LANES = 8  # an index variable of at least this size fills a vector
-SHARED_TILES = 16  # tiles of the target to divide among threads, at least,
-SHARED_LANES = 16  # but no tile narrower than a cache line of float32
-POSITIONS = 64  # stored entries of a panel: the rows that they select in two factors fit the second-level cache
-PANELS = (128, 512)  # coordinates of a panel whose rows, one tile wide, are copied to the first- or second-level cache
 MOST_PANELS = 64  # the most panels that a float32 sum may be cut into: the panels' sums are added in memory
-LEAST_TILES = 4  # tiles to divide among threads, at least, if the walk or its panels stand inside the loop over tiles
-JAM_BYTES = 768  # the tiles of all jammed iterations; CPUs with fewer registers run fewer iterations at a time
-MOST_COPIES = 8  # the most iterations at a time
 
 Names = tuple[str, ...]
 Steps = tuple[Transformation, ...]
@@ -186,7 +177,7 @@ def _alternatives(
     summed = _inside(summed_first(probe), outer)
     of_dense = tuple(map(Precompute, filter(None, [() if summed else _inside(dense_first(probe), outer)])))
     saves_in_lanes = not summed and probe.saves_in_lanes  # asked here, so that the first candidate knows the answer
-    lanes = default_lanes(probe, str(probe.vector)) if outer and probe.vector else _lanes(probe, REGISTER_BYTES)
+    lanes = default_lanes(probe, str(probe.vector)) if outer and probe.vector else _lanes(probe, probe.cpu.tile_bytes)
     steps, loops = _placed(probe, bool(summed) and summed == probe.tail, lanes, outer)
     first = (Precompute(summed),) if summed else of_dense
     yield (*steps, *first), loops
@@ -206,7 +197,7 @@ def _alternatives(
     if jammed is not None and (jammed not in outer or (jammed == outer[-1] and not probe.walk)):
         in_blocks = not outer and _runs_over_rows_of_blocks(probe, jammed)
         of_blocks = in_blocks or _is_axis_of_blocks(probe, str(probe.vector))
-        lanes = _lanes(probe, BLOCK_TILE_BYTES if of_blocks else JAM_TILE_BYTES)
+        lanes = _lanes(probe, probe.cpu.block_tile_bytes if of_blocks else probe.cpu.jam_tile_bytes)
         copies = _copies(probe, jammed, lanes)
         steps, loops = _placed(probe, False, lanes, outer, in_blocks=in_blocks)
         jam = UnrollAndJam(jammed, copies)
@@ -217,7 +208,7 @@ def _alternatives(
     if outer:
         return
     if not summed and _can_panel(probe) and _has_segments(probe, patterns):
-        yield from (_in_panels(probe, size) for size in PANELS if _few_panels(probe, size))
+        yield from (_in_panels(probe, size) for size in probe.cpu.panel_rows if _few_panels(probe, size))
     if not summed and _can_stand_inside_tiles(probe):
         yield _inside_tiles(probe)
 
@@ -274,13 +265,13 @@ def _lanes(probe: Summary, tile_bytes: int) -> int:
         return 0
     most, size = tile_bytes // probe.itemsize, probe.problem.size[probe.vector] or 0
     if owns_tiles(probe):
-        most = min(most, max(SHARED_LANES, -(-size // SHARED_TILES)))
+        most = min(most, max(probe.cpu.shared_lanes, -(-size // probe.cpu.shared_tiles)))
     return min(most, size)
 
 
 def default_lanes(nest: Summary, var: IndexVar) -> int:
     """The number of elements of a register tile of a variable that is to run in lanes."""
-    return max(1, min(REGISTER_BYTES // nest.itemsize, nest.problem.size[var] or 1))
+    return max(1, min(nest.cpu.tile_bytes // nest.itemsize, nest.problem.size[var] or 1))
 
 
 def _jammed(probe: Summary) -> IndexVar | None:
@@ -321,7 +312,7 @@ def _is_axis_of_blocks(probe: Summary, var: IndexVar) -> bool:
 def _lie_beside(probe: Summary, var: IndexVar) -> bool:
     """Whether entries select short rows, and the rows at neighbouring coordinates of `var` are contiguous in memory."""
     columns = probe.problem.size[str(probe.vector)] or 0
-    if 2 * columns * probe.itemsize > REGISTER_BYTES or var in probe.walk:
+    if 2 * columns * probe.itemsize > probe.cpu.tile_bytes or var in probe.walk:
         return False
     gathered = (f for f in probe.factors if probe.vector in f.variables() and probe.entry_vars & {*f.variables()})
     return any(stored_beside(probe, f)[-1:] == (var,) for f in gathered)
@@ -329,8 +320,8 @@ def _lie_beside(probe: Summary, var: IndexVar) -> bool:
 
 def _copies(probe: Summary, jammed: IndexVar, lanes: int) -> int:
     """Return how many coordinates of the jammed variable run at a time."""
-    tile, most = lanes * probe.itemsize, REGISTER_BYTES if _lie_beside(probe, jammed) else JAM_BYTES
-    return min(probe.problem.size[jammed] or MOST_COPIES, MOST_COPIES, max(2, most // tile))
+    tile, most = lanes * probe.itemsize, probe.cpu.tile_bytes if _lie_beside(probe, jammed) else probe.cpu.jam_bytes
+    return min(probe.problem.size[jammed] or probe.cpu.jam_rows, probe.cpu.jam_rows, max(2, most // tile))
 
 
 def _in_panels(probe: Summary, size: int) -> tuple[Steps, Names]:
@@ -342,7 +333,7 @@ def _in_panels(probe: Summary, size: int) -> tuple[Steps, Names]:
     loops = (tiles, panels, *probe.head, reduced)
     steps = (
         Reorder((vector, *probe.head, reduced)),
-        Split(vector, _lanes(probe, REGISTER_BYTES)),
+        Split(vector, _lanes(probe, probe.cpu.tile_bytes)),
         Vectorize(vector),
         Split(reduced, size),
         Reorder(loops),
@@ -363,7 +354,7 @@ def _in_position_panels(probe: Summary, lanes: int) -> tuple[Steps, Names]:
     steps = (
         Reorder((*probe.batch, *probe.head, *inner)),
         Pos(reduced),
-        Split(reduced, POSITIONS),
+        Split(reduced, probe.cpu.panel_positions),
         Reorder((*probe.batch, *probe.head, panels, *inner)),
         Split(vector, lanes),
         Vectorize(vector),
@@ -380,21 +371,21 @@ def _can_panel_positions(probe: Summary, patterns: Sequence[Stored]) -> bool:
     if probe.scatters or probe.contracted or not probe.head or not probe.tail or not probe.free_dense_vars:
         return False
     wide = 8 * extent(probe.problem, probe.problem.target.variables())  # bytes of the target in float64 (`widen`)
-    if probe.problem.type_of[probe.problem.target.tensor].positions is not None or wide > LAST_CACHE_BYTES:
+    if probe.problem.type_of[probe.problem.target.tensor].positions is not None or wide > probe.cpu.last_cache_bytes:
         return False
     walked = probe.walked(probe.tail[0])
     if Pos(probe.tail[0]).check(probe) is not None or walked is None or not (walked.level or walked.above):
         return False
     entries = max((pattern.nse for pattern in patterns), default=0)
     # The extent of the head bounds the number of segments. So a segment has more than two panels on average.
-    return entries > 2 * POSITIONS * extent(probe.problem, probe.head)
+    return entries > 2 * probe.cpu.panel_positions * extent(probe.problem, probe.head)
 
 
 def _inside_tiles(probe: Summary) -> tuple[Steps, Names]:
     """Move loops over patterns inside the loop over tiles: a near cache then holds one tile of each selected row."""
     vector = probe.vector
     assert vector is not None
-    steps = (Reorder((vector, *probe.walk)), Split(vector, _lanes(probe, REGISTER_BYTES)), Vectorize(vector))
+    steps = (Reorder((vector, *probe.walk)), Split(vector, _lanes(probe, probe.cpu.tile_bytes)), Vectorize(vector))
     return steps, (outer_name(probe.problem, vector), *probe.walk)
 
 
@@ -406,7 +397,9 @@ def _can_stand_inside_tiles(probe: Summary) -> bool:
     if probe.vector not in probe.free_vars or probe.scatters or not probe.head or not probe.tail:
         return False
     others = probe.batch or probe.free_dense_vars or probe.contracted or probe.problem.is_assembly
-    return not others and extent(probe.problem, (str(probe.vector),)) >= LEAST_TILES * _lanes(probe, REGISTER_BYTES)
+    return not others and extent(probe.problem, (str(probe.vector),)) >= probe.cpu.inner_tiles * _lanes(
+        probe, probe.cpu.tile_bytes
+    )
 
 
 def _can_panel(probe: Summary) -> bool:
@@ -434,7 +427,7 @@ def _few_panels(probe: Summary, panel: int) -> bool:
 def _has_segments(probe: Summary, patterns: Sequence[Stored]) -> bool:
     """Whether the innermost level has segments of ascending coordinates, and threads have enough tiles to divide."""
     size = probe.problem.size[probe.vector] if probe.vector is not None else None
-    if not patterns or size is None or size < LEAST_TILES * _lanes(probe, REGISTER_BYTES):
+    if not patterns or size is None or size < probe.cpu.inner_tiles * _lanes(probe, probe.cpu.tile_bytes):
         return False
     (names,) = probe.problem.level_variables
     levels = patterns[0].format.levels[: len(names)]
@@ -459,6 +452,6 @@ def _stands_innermost(start: Summary, var: IndexVar) -> bool:
     problem = start.problem
     carriers = [a for a in problem.assignment.accesses if var in a.variables()]
     last = [(a, problem.type_of[a.tensor].axes[-1]) for a in carriers]
-    return (problem.size[var] or 0) >= LANES and all(
+    return (problem.size[var] or 0) >= start.cpu.vector_lanes and all(
         isinstance(axis, Dense) and a.indices[axis.dim] == var for a, axis in last
     )

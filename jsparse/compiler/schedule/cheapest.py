@@ -14,7 +14,7 @@ from jsparse.compiler.schedule.cost import Cost, Prices
 from jsparse.compiler.schedule.gathers import kept_as_stored
 from jsparse.compiler.schedule.last_steps import closed
 from jsparse.compiler.schedule.layout import Stored, layout_of, names_of, reordered, with_innermost
-from jsparse.compiler.schedule.machine import WRITTEN_OUT
+from jsparse.compiler.schedule.limits import WRITTEN_OUT
 from jsparse.compiler.schedule.plan import Candidates, Plan
 from jsparse.compiler.schedule.row_blocks import RowBlocks, asked_blocks, in_blocks, paying_blocks, with_block_loop
 from jsparse.compiler.schedule.schedule import Schedule, check_step

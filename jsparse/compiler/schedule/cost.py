@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jsparse.compiler.cpu_model import CpuModel
 from jsparse.compiler.loops.nest import MAX_CHUNKS
 from jsparse.compiler.schedule.gathers import (
     GatheredRows,
@@ -21,20 +22,12 @@ from jsparse.compiler.schedule.gathers import (
     gathered_rows,
     itemsize,
     line_cost,
-    lines_of,
     permuted,
     stored_beside,
     strided,
     transposed,
 )
 from jsparse.compiler.schedule.layout import Stored
-from jsparse.compiler.schedule.machine import (
-    JAM_TILE_BYTES,
-    NEAREST_BYTES,
-    REGISTER_BYTES,
-    WIDE_TILE_BYTES,
-    gather_cost,
-)
 from jsparse.compiler.schedule.races import copied_elements, copies_reason, work_of_copies
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.transformations.parallelize import Race
@@ -42,30 +35,6 @@ from jsparse.compiler.schedule.transformations.precompute import summed_first, t
 from jsparse.compiler.schedule.trip_counts import UNKNOWN, TripCounts, trip_counts
 from jsparse.formats.levels import is_dense_cheap
 from jsparse.notation.assignment import Access, IndexVar
-
-LANES = 8.0  # the cost of scalar arithmetic, relative to arithmetic in vector lanes
-VISIT = 2.0  # one iteration of a sparse loop: a coordinate loaded, a branch
-MEMORY = 2.0  # an element of the target read, changed and written in memory, instead of kept in a register
-CLEAR = 0.25  # an element of the target set to zero
-COPY_OF_TARGET = 3.0  # an element of a chunk's copy of the target: cleared, read, and added to others
-SHARED = 2.0  # the factor on work that threads cannot share, if it is enough for them
-CHUNKS = 8.0  # the number of chunks from which on threads share all of the work
-JAMMED = 0.7  # arithmetic on several rows at a time, relative to one row
-CHAIN = 16  # a sum of at most this many terms overlaps with the next sum
-SEGMENT = 26.0  # two mispredicted branches per segment: at its start and at its end
-STARTED = 5.0  # the cost per segment if sums are scattered, so that the next segment waits for nothing
-PACK = 10.0  # a cache line copied into a panel
-CONTINUED = 60.0  # a segment continued in a panel, whose copied rows are in the nearest cache
-CONTINUED_FAR = 230.0  # the same, if the copied rows exceed the nearest cache: they push out the target's rows, too
-COPIED_FAR = 0.35  # a line of a copy that is not in the nearest cache, besides the price of the line
-CONTIGUOUS_STEP = 0.2  # an entry in lanes where no element is gathered, relative to an entry in a scalar loop
-GATHERED = 0.25  # an element that an entry in lanes gathers
-FOLD = 2.0  # lanes reduced to a scalar
-MISPREDICTED = 6.0  # the branch to lanes, if segments are too many for the processor to remember their lengths
-REMEMBERED = 1 << 11  # the number of segments whose lengths the processor remembers
-CHUNK_WORK = 1 << 15  # the least multiply-adds for which waking a thread pays
-SORT_CALL = 5e4  # a conversion of a dynamic pattern, however few its entries
-SORT_STEP = 2.0  # an entry of such a conversion, for each doubling of the number of entries
 
 
 class Cost(NamedTuple):
@@ -95,16 +64,16 @@ class Cost(NamedTuple):
         return f"{self.total:.4g} ({parts}; {how})"
 
 
-def sort_cost(entries: int) -> float:
+def sort_cost(cpu: CpuModel, entries: int) -> float:
     """Return the cost of storing a dynamic pattern of `entries` entries, and its values, in another order.
 
     The program expands index arrays to coordinates, sorts the coordinates by radix, assembles new index arrays, and
     gathers the values.
     """
-    return SORT_CALL + SORT_STEP * entries * log2(max(entries, 2))
+    return cpu.sort_call + cpu.sort_step * entries * log2(max(entries, 2))
 
 
-def grain_of(whole: int, work: float, least: float = CHUNK_WORK, most: int | None = None) -> int:
+def grain_of(whole: int, work: float, least: float, most: int | None = None) -> int:
     """Return the size of the smallest chunk whose work is at least `least`, so that waking a thread for it pays.
 
     The size is a power of two, so that patterns with similar numbers of entries share one kernel.
@@ -168,14 +137,14 @@ def sharing(nest: Summary, entries: float = inf, work: float = 0.0) -> tuple[str
 
 def pays_for_copies(nest: Summary, loop: str, work: float) -> bool:
     """Whether at least two chunks have enough work to pay for a copy of the target in each chunk."""
-    return work >= 2 * CHUNK_WORK and work >= 2 * work_of_copies(nest) and copies_reason(nest, loop) is None
+    return work >= 2 * nest.cpu.chunk_work and work >= 2 * work_of_copies(nest) and copies_reason(nest, loop) is None
 
 
 def _copied(nest: Summary, work: float) -> float:
     """The cost of the chunks' copies of the target."""
     # The grain gives each chunk at least this work (`last_steps._grain`), which bounds the number of chunks.
-    chunks = min(MAX_CHUNKS, work / max(CHUNK_WORK, work_of_copies(nest)))
-    return COPY_OF_TARGET * chunks * copied_elements(nest)
+    chunks = min(MAX_CHUNKS, work / max(nest.cpu.chunk_work, work_of_copies(nest)))
+    return nest.cpu.target_copy * chunks * copied_elements(nest)
 
 
 def _has_tiles_first(nest: Summary, loops: Sequence[str]) -> bool:
@@ -244,9 +213,9 @@ class Prices:
         heads, tail = walked.iterations[: len(probe.head)], walked.iterations[len(probe.head) :]
         leaf = walked.entries[-1] if walked.entries else 1.0
         work = leaf if summed_first(probe) else leaf * extent(probe.problem, probe.dense)
-        # In `_work`, rows in common save the factor JAMMED at most, lanes the factor LANES, and `_chain` is at least 1.
-        work *= 1 if probe.vector is None else JAMMED / LANES
-        visited = VISIT * extent(probe.problem, probe.batch) * (sum(heads) + sum(tail))
+        # In `_work`, rows in common save the factor `jammed` at most, lanes `lane_speedup`, and `_chain` is at least 1.
+        work *= 1 if probe.vector is None else probe.cpu.jammed / probe.cpu.lane_speedup
+        visited = probe.cpu.visit * extent(probe.problem, probe.batch) * (sum(heads) + sum(tail))
         target = _target_traffic(probe, self.patterns, walked.entries)
         return work + visited + target + (self.permuted(probe) + self.transposed(probe))
 
@@ -265,9 +234,10 @@ class Prices:
         if shared is not None and shared[1] == "reduced" and nest.scatters:
             target += (copied := _copied(nest, running))
             running += copied
-        # Serial work costs more, by a factor that grows with the work: up to SHARED, where it would fill CHUNKS chunks.
+        # Serial work costs more, by a factor that grows with the work: up to `serial`, where it would fill all chunks.
         # Moves run before and after the kernel, whether it is serial or not.
-        waits = 1.0 + (SHARED - 1.0) * min(running / (CHUNKS * CHUNK_WORK), 1.0) if serial else 1.0
+        chunks = min(running / nest.cpu.chunk_work / nest.cpu.shared_chunks, 1.0)
+        waits = 1.0 + (nest.cpu.serial - 1.0) * chunks if serial else 1.0
         return Cost(running * waits + moves, work, visited, target, moves, serial)
 
 
@@ -276,7 +246,7 @@ def estimate(nest: Summary, patterns: tuple[Stored, ...]) -> Cost:
     return Prices(patterns).of(nest)
 
 
-def saved_by_lanes(steps: float, segments: float, lanes: int, gathers: int) -> float:
+def saved_by_lanes(cpu: CpuModel, steps: float, segments: float, lanes: int, gathers: int) -> float:
     """Return the multiply-adds saved if sums over segments of stored entries take `steps` steps of `lanes` entries.
 
     Args:
@@ -284,8 +254,8 @@ def saved_by_lanes(steps: float, segments: float, lanes: int, gathers: int) -> f
         gathers: the number of dense tensors in which an entry locates an element.
     """
     # Each entry in lanes saves 1 - entry; each segment pays once to fold its lanes, and for the branch to lanes.
-    entry = CONTIGUOUS_STEP + GATHERED * gathers
-    once = FOLD + (MISPREDICTED if segments > REMEMBERED else 0.0)
+    entry = cpu.contiguous_lane + cpu.gathered_lane * gathers
+    once = cpu.fold + (cpu.mispredicted_lanes if segments > cpu.predicted_segments else 0.0)
     return lanes * steps * (1 - entry) - once * segments
 
 
@@ -309,8 +279,8 @@ def _work(nest: Summary, entries: Sequence[float]) -> float:
         work = leaf * dense
     if nest.summed and not nest.sums_entries_first:  # sums over dense indices are multiplied by the other factors
         work += leaf * extent(nest.problem, [v for v in nest.dense if v in nest.free_vars])
-    work *= JAMMED if nest.shares_rows else 1.0
-    return work / (LANES if nest.vector is not None else 1.0) * _chain(nest)
+    work *= nest.cpu.jammed if nest.shares_rows else 1.0
+    return work / (nest.cpu.lane_speedup if nest.vector is not None else 1.0) * _chain(nest)
 
 
 def _chain(nest: Summary) -> float:
@@ -323,8 +293,8 @@ def _chain(nest: Summary) -> float:
         return 1.0
     item = np.dtype(nest.problem.accumulator).itemsize
     # REGISTER_BYTES of accumulators keep the unit busy; with a fraction of them, additions take 1 / fraction as long.
-    waiting = REGISTER_BYTES / (nest.lanes * item * nest.copies)
-    return max(1.0, min(waiting, extent(nest.problem, nest.contracted) / CHAIN))
+    waiting = nest.cpu.tile_bytes / (nest.lanes * item * nest.copies)
+    return max(1.0, min(waiting, extent(nest.problem, nest.contracted) / nest.cpu.overlapped_entries))
 
 
 def _gathers(nest: Summary, entries: Sequence[float], gathered: Sequence[GatheredRows]) -> float:
@@ -341,13 +311,16 @@ def _panels(nest: Summary, access: Access, entries: Sequence[float]) -> float:
     problem = nest.problem
     rows, columns = extent(problem, nest.tail[-1:]), extent(problem, (str(nest.vector),))
     item, lanes = itemsize(problem, access), wide_lanes(nest) or nest.lanes
-    lines, tiles, copy = lines_of(columns, item), -(-columns // lanes), nest.panel * lanes * item
-    near = copy <= NEAREST_BYTES
+    lines, tiles, copy = nest.cpu.lines(columns * item), -(-columns // lanes), nest.panel * lanes * item
+    near = copy <= nest.cpu.first_cache_bytes
     # Every segment, one for each entry of the level above, is continued once in each of the ⌈rows / panel⌉ panels.
     walked = (entries[-2] if len(entries) > 1 else 1.0) * -(-rows // nest.panel)
-    added = walked * (tiles * (CONTINUED if near else CONTINUED_FAR) + MEMORY * columns / LANES)
-    line = gather_cost(copy) + (0.0 if near else COPIED_FAR)
-    return PACK * rows * lines + added + entries[-1] * lines * line
+    added = walked * (
+        tiles * (nest.cpu.panel_segment if near else nest.cpu.far_panel_segment)
+        + nest.cpu.memory * columns / nest.cpu.lane_speedup
+    )
+    line = nest.cpu.gather(copy) + (0.0 if near else nest.cpu.far_panel_line)
+    return nest.cpu.panel_line * rows * lines + added + entries[-1] * lines * line
 
 
 def wide_lanes(nest: Summary) -> int:
@@ -358,10 +331,14 @@ def wide_lanes(nest: Summary) -> int:
     There are fewer wide tiles than narrow tiles, so fewer segments are continued from panel to panel.
     """
     if nest.panel and nest.first("cache_read") is not None:
-        wide = nest.panel * nest.lanes * nest.itemsize > NEAREST_BYTES
-        most = WIDE_TILE_BYTES // nest.itemsize if wide else 0
+        wide = nest.panel * nest.lanes * nest.itemsize > nest.cpu.first_cache_bytes
+        most = nest.cpu.wide_tile_bytes // nest.itemsize if wide else 0
     else:
-        most = (REGISTER_BYTES if nest.copies == 1 else JAM_TILE_BYTES) // nest.itemsize if nest.tiles_outermost else 0
+        most = (
+            (nest.cpu.tile_bytes if nest.copies == 1 else nest.cpu.jam_tile_bytes) // nest.itemsize
+            if nest.tiles_outermost
+            else 0
+        )
     return most if nest.lanes < most <= (nest.problem.size[str(nest.vector)] or 0) else 0
 
 
@@ -374,7 +351,9 @@ def _visited(nest: Summary, walked: TripCounts) -> float:
     if nest.tiles_outermost:
         heads *= _tiles(nest)
     tail *= _times_summed(nest)
-    return extent(nest.problem, nest.batch) * (VISIT * (heads + tail * around) + _started(nest, walked) * around)
+    return extent(nest.problem, nest.batch) * (
+        nest.cpu.visit * (heads + tail * around) + _started(nest, walked) * around
+    )
 
 
 def _started(nest: Summary, walked: TripCounts) -> float:
@@ -386,7 +365,7 @@ def _started(nest: Summary, walked: TripCounts) -> float:
     # A segment in use has an entry above it, an entry in it, and a tuple of coordinates above: three upper bounds.
     segments = min(*walked.entries[last - 1 : last + 1], extent(nest.problem, nest.walk[:last]))
     segments *= _tiles(nest) if nest.tiles_outermost else 1
-    return (STARTED if nest.scatters else SEGMENT) * segments
+    return (nest.cpu.scattered_segment if nest.scatters else nest.cpu.segment) * segments
 
 
 def _tiles(nest: Summary) -> int:
@@ -406,7 +385,7 @@ def _scattered(nest: Summary, entries: Sequence[float]) -> float:
     problem, leaf = nest.problem, entries[-1] if entries else 1.0
     rows = (*(v for v in nest.walk if v in nest.free_vars), *stored_beside(nest, problem.target))
     columns, item = extent(problem, (str(nest.vector),)), itemsize(problem, problem.target)
-    row = lines_of(columns, item) * line_cost(nest, columns, item, extent(problem, rows))
+    row = nest.cpu.lines(columns * item) * line_cost(nest, columns, item, extent(problem, rows))
     return 2 * leaf * extent(problem, nest.free_dense_vars) * row
 
 
@@ -421,7 +400,7 @@ def _stored_by_tiles(nest: Summary, entries: Sequence[float]) -> float:
     problem, target = nest.problem, nest.problem.target
     columns, item = extent(problem, (str(nest.vector),)), itemsize(problem, target)
     rows, size = entries[len(nest.head) - 1], extent(problem, target.variables()) * item
-    return 2 * rows * lines_of(columns, item) * gather_cost(size)
+    return 2 * rows * nest.cpu.lines(columns * item) * nest.cpu.gather(size)
 
 
 def _panel_sums(nest: Summary, entries: Sequence[float]) -> float:
@@ -430,7 +409,8 @@ def _panel_sums(nest: Summary, entries: Sequence[float]) -> float:
         return 0.0
     written = extent(nest.problem, [v for v in nest.dense if v in nest.free_vars])
     tiles = written / max(nest.lanes * nest.copies, 1)
-    return entries[-1] / nest.position_panel * (2 * MEMORY * written / LANES + SEGMENT * tiles)
+    stores = 2 * nest.cpu.memory * written / nest.cpu.lane_speedup
+    return entries[-1] / nest.position_panel * (stores + nest.cpu.segment * tiles)
 
 
 def _target_traffic(nest: Summary, patterns: tuple[Stored, ...], entries: Sequence[float]) -> float:
@@ -440,13 +420,15 @@ def _target_traffic(nest: Summary, patterns: tuple[Stored, ...], entries: Sequen
     heads, leaf = entries[: len(nest.head)], entries[-1] if entries else 1.0
     stores = (heads[-1] if heads else 1.0) * written
     if nest.scatters:
-        stores = max(stores, leaf * written) * MEMORY
+        stores = max(stores, leaf * written) * nest.cpu.memory
     elif tiles_among_sums(nest) == "inside":
-        stores = (entries[-1 - len(nest.summed)] if len(entries) > len(nest.summed) else 1.0) * written * MEMORY
+        stores = (
+            (entries[-1 - len(nest.summed)] if len(entries) > len(nest.summed) else 1.0) * written * nest.cpu.memory
+        )
     # A dense target is cleared first if sums are added to it in memory, or if loops skip some of its elements.
     sparse = problem.type_of[problem.target.tensor].positions is None and (nest.scatters or _skips(nest, patterns))
-    clears = CLEAR * extent(problem, problem.target.variables()) if sparse else 0.0
-    return stores / (LANES if nest.vector in nest.free_vars else 1.0) + clears
+    clears = nest.cpu.clear * extent(problem, problem.target.variables()) if sparse else 0.0
+    return stores / (nest.cpu.lane_speedup if nest.vector in nest.free_vars else 1.0) + clears
 
 
 def _skips(nest: Summary, patterns: tuple[Stored, ...]) -> bool:

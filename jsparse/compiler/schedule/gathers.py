@@ -22,20 +22,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jsparse.base.memo import remembered
+from jsparse.compiler.cpu_model import CpuModel
 from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule.layout import Stored
-from jsparse.compiler.schedule.machine import LAST_CACHE_BYTES, LINE_BYTES, gather_cost
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.trip_counts import UNKNOWN, walked_as
 from jsparse.formats import Pattern
 from jsparse.notation.assignment import Access, IndexVar
 
-PAGE_BYTES = 1 << 12
-NEW_PAGE = 4.0  # a cache line in another page than the line before, relative to a line that is near
 PAIRS = 64  # pairs of neighbouring segments that are compared
 LONGEST = 512  # the most entries of a segment that are compared
-MOSTLY = 0.75  # if the previous segment has read at least this fraction of the rows, a cache is taken to hold them
 
 
 def extent(problem: Problem, variables: Sequence[IndexVar]) -> int:
@@ -52,15 +49,10 @@ def itemsize(problem: Problem, access: Access) -> int:
     return np.dtype(problem.type_of[access.tensor].dtype).itemsize
 
 
-def lines_of(columns: int, item: int) -> int:
-    """Return the number of cache lines of a row of `columns` elements of `item` bytes."""
-    return -(-columns * item // LINE_BYTES)
-
-
 def line_cost(nest: Summary, columns: int, item: int, rows: int, times: float = 1.0) -> float:
     """Return the cost of reading one random cache line of `times` · `rows` rows, each of `columns` · `item` bytes."""
     near = nest.lanes if nest.tiles_first else columns  # the elements of a row that are read consecutively
-    return gather_cost(times * rows * near * item, near * item, columns * item)
+    return nest.cpu.gather(times * rows * near * item, near * item, columns * item)
 
 
 class GatheredRows(NamedTuple):
@@ -116,23 +108,23 @@ class GatheredRows(NamedTuple):
             line += (turns - 1) * line_cost(nest, near, self.item, self.block, segment)
         lines = bound * line
         if nest.tiles_outermost and self.columns > nest.lanes:  # and each tile of a row for the first time
-            lines += min(bound, self.rows) * gather_cost(self.elements * self.item)
+            lines += min(bound, self.rows) * nest.cpu.gather(self.elements * self.item)
         again = line_cost(nest, self.columns, self.item, self.block)
         if leaf != bound:
             lines += (leaf - bound) * turns * again
         if self.beside <= 1:
-            return self.own * self.block * lines_of(self.columns, self.item) * lines
+            return self.own * self.block * nest.cpu.lines(self.columns * self.item) * lines
         apart = self.own // self.beside * self.block
-        whole, parts = lines_of(self.beside * self.columns, self.item), -(-self.beside // nest.copies)
-        read = parts * lines_of(-(-self.beside // parts) * self.columns, self.item)
+        whole, parts = nest.cpu.lines(self.beside * self.columns * self.item), -(-self.beside // nest.copies)
+        read = parts * nest.cpu.lines(-(-self.beside // parts) * self.columns * self.item)
         return apart * (whole * lines + max(read - whole, 0) * leaf * turns * again)
 
     def _summed(self, nest: Summary, entries: Sequence[float], last: int) -> float:
         """The cost of rows whose elements do not run in lanes, but are summed one by one. The elements of a row are
         contiguous, and each register tile reads them again if the loop over tiles is outermost."""
         tiles = -(-self.columns // nest.lanes) if nest.tiles_first else 1
-        lines = tiles * lines_of(self.block, self.item)
-        return lines * min(entries[last], entries[-1]) * gather_cost(self.elements * self.item)
+        lines = tiles * nest.cpu.lines(self.block * self.item)
+        return lines * min(entries[last], entries[-1]) * nest.cpu.gather(self.elements * self.item)
 
 
 def _tiles_around_dense(nest: Summary) -> bool:
@@ -187,7 +179,9 @@ def strided(nest: Summary, entries: Sequence[float]) -> float:
         if last in stored[:-1]:
             item = itemsize(problem, access)
             stride = extent(problem, stored[stored.index(last) + 1 :]) * item
-            line = gather_cost(extent(problem, stored) * item) * (NEW_PAGE if stride >= PAGE_BYTES else 1.0)
+            line = nest.cpu.gather(extent(problem, stored) * item) * (
+                nest.cpu.new_page if stride >= nest.cpu.page_bytes else 1.0
+            )
             cost += line * _iterations(nest, entries, last)
     return cost
 
@@ -209,9 +203,9 @@ def stored_beside(nest: Summary, access: Access) -> tuple[IndexVar, ...]:
     return found[::-1] if len(indices) == len(axes) else ()
 
 
-def mostly_read_before(pattern: Stored, level: int) -> bool:
+def mostly_read_before(cpu: CpuModel, pattern: Stored, level: int) -> bool:
     """Whether a segment of a level shares most coordinates with the previous segment; False if that is not known."""
-    return read_before(pattern, level) >= MOSTLY
+    return read_before(pattern, level) >= cpu.read_before
 
 
 def read_before(pattern: Stored, level: int) -> float:
@@ -238,16 +232,6 @@ def _read_before(pattern: Pattern, level: int) -> float:
     here = entries(chosen)
     shared = np.intersect1d(entries(chosen - 1), here, assume_unique=stored.unique)  # of all pairs at once
     return len(shared) / len(here) if len(here) else 0.0
-
-
-MOVE_CALL = 1e4  # a permutation of values to another storage order, however few they are
-MOVE = 3.5  # a value of such a permutation
-FAR_MOVE = 2.0  # a cache line that such a permutation misses, relative to a miss of a product (measured: 3 to 4)
-COORDINATE_BYTES = 4  # the bytes of a coordinate in an index array
-AHEAD = 4  # cache lines of a segment that are near once one of them is read: the processor fetches the next ones
-COPY = 1.0  # an element of a dense tensor transposed
-FAR_COPY = 2.5  # an element of a transposed tensor that is too large for the last cache
-LOCATED = 2.0  # a segment found, and a coordinate compared, besides the steps of a bisection
 
 
 def permuted(nest: Summary, patterns: tuple[Stored, ...]) -> float:
@@ -279,7 +263,9 @@ def _moves(nest: Summary, patterns: tuple[Stored, ...]) -> dict[int, float]:
             shared = next(n for n, (stored, var) in enumerate(zip(names, walked, strict=True)) if stored != var)
             # Levels whose coordinates may repeat have fewer segments than they store coordinates.
             apart = min(pattern.level_sizes[shared - 1], extent(problem, names[:shared])) if shared else 1
-            cost = MOVE_CALL + pattern.nse * _move(pattern, max(apart, 1), inner, itemsize(problem, access))
+            cost = nest.cpu.move_call + pattern.nse * _move(
+                nest.cpu, pattern, max(apart, 1), inner, itemsize(problem, access)
+            )
             moved[axis.pattern] = moved.get(axis.pattern, 0.0) + cost
     return moved
 
@@ -304,21 +290,21 @@ def _lookups(nest: Summary, patterns: tuple[Stored, ...], number: int) -> tuple[
     ]
     entries, binding = min(others, default=(inf, -1))
     levels = zip(pattern.format.levels, pairwise((1, *pattern.level_sizes)), strict=True)
-    located = sum(_bisection(n / max(above, 1), n) for level, (above, n) in levels if not level.kind.is_full)
+    located = sum(_bisection(nest.cpu, n / max(above, 1), n) for level, (above, n) in levels if not level.kind.is_full)
     return entries * located, binding
 
 
-def _bisection(segment: float, stored: int) -> float:
+def _bisection(cpu: CpuModel, segment: float, stored: int) -> float:
     """The cost of locating a coordinate in a segment of a level that stores `stored` coordinates in all.
 
     The last steps of the bisection are in one cache line. Each earlier step reads another line anywhere in the level.
     """
     # A line has 16 coordinates, so the last log2(16) = 4 steps read no further line.
-    steps, size = log2(1 + segment), COORDINATE_BYTES * stored
-    return LOCATED + steps + max(steps - log2(LINE_BYTES / COORDINATE_BYTES), 1.0) * gather_cost(size)
+    steps, size = log2(1 + segment), cpu.coordinate_bytes * stored
+    return cpu.bisection + steps + max(steps - log2(cpu.line_bytes / cpu.coordinate_bytes), 1.0) * cpu.gather(size)
 
 
-def _move(pattern: Stored, apart: int, inner: int, item: int) -> float:
+def _move(cpu: CpuModel, pattern: Stored, apart: int, inner: int, item: int) -> float:
     """Return the cost of moving one entry's `inner` values, which have `item` bytes each and lie side by side.
 
     The old and the new order agree in some outermost levels, which have `apart` segments. A value stays within its
@@ -328,13 +314,13 @@ def _move(pattern: Stored, apart: int, inner: int, item: int) -> float:
     mesh, neighbours stay neighbours, so most values lie near the previous value.
     """
     if not pattern.format.levels:
-        return MOVE * inner
-    segments, lines = (1, *pattern.level_sizes)[-2], -(-inner * item // LINE_BYTES)
+        return cpu.move * inner
+    segments, lines = (1, *pattern.level_sizes)[-2], -(-inner * item // cpu.line_bytes)
     # The bytes that have to stay near.
-    near = min(pattern.nse * inner * item, segments * AHEAD * lines * LINE_BYTES) / apart
+    near = min(pattern.nse * inner * item, segments * cpu.near_lines * lines * cpu.line_bytes) / apart
     far = 1 - read_before(pattern, len(pattern.format.levels) - 1)
     # A cache line is missed once, however many values of the entry are in it.
-    return MOVE * inner + FAR_MOVE * lines * far * gather_cost(near)
+    return cpu.move * inner + cpu.far_move * lines * far * cpu.gather(near)
 
 
 def transposed(nest: Summary) -> float:
@@ -343,4 +329,7 @@ def transposed(nest: Summary) -> float:
         return 0.0
     moved = (access for access in nest.problem.assignment.accesses if access.tensor in nest.moved_dense)
     sizes = ((extent(nest.problem, access.variables()), itemsize(nest.problem, access)) for access in moved)
-    return sum(n * (FAR_COPY if n * bytes_ >= LAST_CACHE_BYTES else COPY) for n, bytes_ in sizes)
+    return sum(
+        n * (nest.cpu.far_transpose if n * bytes_ >= nest.cpu.last_cache_bytes else nest.cpu.transpose)
+        for n, bytes_ in sizes
+    )

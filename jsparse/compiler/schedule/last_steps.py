@@ -15,10 +15,9 @@ import numpy as np
 from jsparse.base.memo import remembered
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.problem import Dense, Positions, Problem
-from jsparse.compiler.schedule.cost import CHUNK_WORK, CHUNKS, Cost, grain_of, saved_by_lanes, sharing, wide_lanes
+from jsparse.compiler.schedule.cost import Cost, grain_of, saved_by_lanes, sharing, wide_lanes
 from jsparse.compiler.schedule.gathers import extent
 from jsparse.compiler.schedule.layout import Stored
-from jsparse.compiler.schedule.machine import CACHED_BYTES, JAM_TILE_BYTES
 from jsparse.compiler.schedule.prefetching import prefetching
 from jsparse.compiler.schedule.races import may_be_heavy, work_of_copies
 from jsparse.compiler.schedule.summary import Summary, Transformation
@@ -35,9 +34,6 @@ from jsparse.compiler.schedule.trip_counts import UNKNOWN, TripCounts
 from jsparse.formats import Pattern
 from jsparse.notation.assignment import IndexVar
 
-POSITION_LANES = 8  # more lanes save no time: an addition then waits for loads, not for the previous addition
-WIDE_LANES = 16  # positions at a time where values are stored: functions of them take many instructions
-WIDE_STEPS = 4.0  # the mean number of steps of 8 lanes per segment from which on 16 lanes are used
 FEWEST = 4  # the fewest coordinates of a dense index whose sums are folded together
 LEAST = 0.05  # the multiply-adds to save for each entry: the code for lanes takes LLVM some 10 ms
 
@@ -57,7 +53,7 @@ def position_lanes(nest: Summary, patterns: Sequence[Stored]) -> Vectorize | Non
     if joint is not None:
         return joint
     loop = _innermost(nest, nest.summed if nest.sums_entries_first else nest.order)
-    step = Vectorize(loop, POSITION_LANES)
+    step = Vectorize(loop, nest.cpu.position_lanes)
     if step.check(nest) is not None:
         return None
     walked = nest.walked(loop)
@@ -66,12 +62,12 @@ def position_lanes(nest: Summary, patterns: Sequence[Stored]) -> Vectorize | Non
     inner = nest.problem.level_variables[number][level:]
     steps, segments = _steps(nest.problem, patterns[number], number, level)
     if loop in nest.free_vars:
-        wide = Vectorize(loop, WIDE_LANES)
+        wide = Vectorize(loop, nest.cpu.wide_position_lanes)
         if steps > segments:
-            return wide if steps >= WIDE_STEPS * segments else step
+            return wide if steps >= nest.cpu.wide_position_steps * segments else step
         # Without lanes, each entry of a dynamic pattern takes a branch, and its results are cleared before (`Clear`).
         return None if isinstance(patterns[number], Pattern) else step
-    saved = saved_by_lanes(steps, segments, POSITION_LANES, _gathers(nest.problem, inner))
+    saved = saved_by_lanes(nest.cpu, steps, segments, nest.cpu.position_lanes, _gathers(nest.problem, inner))
     return step if saved > LEAST * patterns[number].nse else None
 
 
@@ -87,7 +83,7 @@ def _joint_coordinates(nest: Summary) -> Vectorize | None:
     size = nest.problem.size[name] or 0
     if size < FEWEST:
         return None
-    step = Vectorize(name, min(POSITION_LANES, 1 << (size.bit_length() - 1)))
+    step = Vectorize(name, min(nest.cpu.position_lanes, 1 << (size.bit_length() - 1)))
     return step if step.check(nest) is None else None
 
 
@@ -114,21 +110,21 @@ def _steps(problem: Problem, pattern: Stored, number: int, level: int) -> tuple[
     """
     kind, sizes = pattern.format.levels[level].kind, pattern.level_sizes
     if isinstance(pattern, Pattern) and kind.has_pointers:
-        return _counted(pattern)[level]
+        return _counted(pattern, problem.cpu.position_lanes)[level]
     above = sizes[level - 1] if level else 1
     if kind.is_branchless:  # the segments are runs of equal coordinates
         above = min(above, prod(problem.size[name] or UNKNOWN for name in problem.level_variables[number][:level]))
-    steps = max(sizes[level] / POSITION_LANES - above / 2, 0.0)
+    steps = max(sizes[level] / problem.cpu.position_lanes - above / 2, 0.0)
     return steps, min(steps, above)
 
 
 @remembered(maxsize=64)
-def _counted(pattern: Pattern) -> tuple[tuple[int, int], ...]:
+def _counted(pattern: Pattern, lanes: int) -> tuple[tuple[int, int], ...]:
     """Return what `_steps` returns for each level: steps with full lanes, and segments with such a step."""
     arrays = dict(zip(pattern.format.arrays, pattern.arrays, strict=True))
     found: list[tuple[int, int]] = []
     for n, level in enumerate(pattern.format.levels):
-        steps = np.diff(arrays[n, "pointers"]) // POSITION_LANES if level.kind.has_pointers else np.zeros(0, np.int64)
+        steps = np.diff(arrays[n, "pointers"]) // lanes if level.kind.has_pointers else np.zeros(0, np.int64)
         found.append((int(steps.sum()), int(np.count_nonzero(steps))))
     return tuple(found)
 
@@ -136,8 +132,6 @@ def _counted(pattern: Pattern) -> tuple[tuple[int, int], ...]:
 BINNED_GRAIN = (
     1 << 13
 )  # the least entries of a chunk that lists its terms: it writes to as many lists as there are ranges
-LONG = 32  # the mean number of stored entries of a segment that pays for a second loop over the rest
-AT_A_TIME = 2  # stored entries at a time
 SHORT = 64  # a segment of at most this many entries is one block (BLOCK of `loops.blocked_sums`)
 
 
@@ -165,7 +159,7 @@ def closed(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCo
     # A float32 sum in memory is rounded with each term, or with each panel: if these are many, it is made in float64.
     if alone and (scattered or nest.position_panel):
         # A copy that does not fit the cache costs more time than sums in lanes, where one count serves many elements.
-        is_small = nest.position_panel or 8 * _elements(nest.problem, patterns) <= CACHED_BYTES
+        is_small = nest.position_panel or 8 * _elements(nest.problem, patterns) <= nest.cpu.second_cache_bytes
         nest = _with(nest, [Widen(0 if is_small or nest.vector is None else MOST_TERMS)])
     if alone:
         nest = _parallel(nest, cost, patterns, walked.entries[-1] if walked.entries else 1.0)
@@ -202,7 +196,7 @@ def _parallel(nest: Summary, cost: Cost, patterns: Sequence[Stored], entries: fl
     shared = sharing(nest, entries, cost.work + cost.iterations + cost.target)
     if shared is None:
         binned = Parallelize(nest.loops[0], "binned", BINNED_GRAIN) if nest.loops else None
-        is_large = cost.work + cost.iterations + cost.target >= CHUNKS * CHUNK_WORK
+        is_large = cost.work + cost.iterations + cost.target >= nest.cpu.shared_chunks * nest.cpu.chunk_work
         return _with(nest, [binned] if binned is not None and is_large else [])
     loop, race = shared
     grain = _grain(nest, cost, loop, race, patterns)
@@ -224,20 +218,20 @@ def _grain(nest: Summary, cost: Cost, loop: str, race: Race, patterns: Sequence[
     # Each chunk has a copy of the target, so its work has to be worth the copy; else one chunk has all of the work.
     if race == "reduced" and nest.scatters and loop in nest.walk:
         entries = max(pattern.nse for pattern in patterns)
-        return grain_of(entries, work, max(CHUNK_WORK, min(work_of_copies(nest), work)))
+        return grain_of(entries, work, max(nest.cpu.chunk_work, min(work_of_copies(nest), work)))
     inside = [v for v in nest.order if loop in nest.summed or v not in nest.summed]
     outermost = inside[0] if inside else None
     if outermost in nest.walk:
         inner = 1 if nest.sums_tail_first else extent(nest.problem, nest.dense)
         # An entry is taken as 1 + inner / 8 multiply-adds of work: the entry itself, and `inner` elements in 8 lanes.
-        least = max(1, round(CHUNK_WORK / (1 + inner / 8)))
+        least = max(1, round(nest.cpu.chunk_work / (1 + inner / 8)))
         looped = cost.work + cost.iterations
         # A grain that does not depend on the number of entries gives patterns of all sizes the same kernel.
-        if len(patterns) == 1 or looped < 2 * CHUNK_WORK:
+        if len(patterns) == 1 or looped < 2 * nest.cpu.chunk_work:
             return least
-        return min(least, grain_of(max(x.nse for x in patterns), looped))
+        return min(least, grain_of(max(x.nse for x in patterns), looped, nest.cpu.chunk_work))
     turns = extent(nest.problem, tuple(inside[:1]))
-    return grain_of(turns, work)
+    return grain_of(turns, work, nest.cpu.chunk_work)
 
 
 def interleaving(nest: Summary, patterns: Sequence[Stored]) -> Iterator[UnrollAndJam]:
@@ -249,15 +243,15 @@ def interleaving(nest: Summary, patterns: Sequence[Stored]) -> Iterator[UnrollAn
     loop then waits for memory and not for additions.
     """
     in_registers = nest.first("promote") is not None and nest.vector in nest.free_vars and nest.reduces_innermost
-    if not in_registers or nest.first("prefetch") is not None or nest.lanes * nest.itemsize > JAM_TILE_BYTES:
+    if not in_registers or nest.first("prefetch") is not None or nest.lanes * nest.itemsize > nest.cpu.jam_tile_bytes:
         return
     innermost = [(name, loop.domain) for name, loop in nest.chain if name == nest.loops[-1] and not loop.is_lookup]
     for name, domain in innermost:
         if isinstance(domain, LevelIteration) and name not in nest.free_vars and patterns:
             sizes = (1, *patterns[domain.pattern].level_sizes)
             # The quotient of these sizes is the mean length of the level's segments.
-            if sizes[domain.level + 1] >= LONG * sizes[domain.level]:
-                yield UnrollAndJam(name, AT_A_TIME)
+            if sizes[domain.level + 1] >= nest.cpu.interleaved_entries * sizes[domain.level]:
+                yield UnrollAndJam(name, nest.cpu.interleaved_lanes)
 
 
 def _short_levels(problem: Problem, patterns: Sequence[Stored]) -> tuple[tuple[int, int], ...]:

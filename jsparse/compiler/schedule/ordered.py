@@ -19,7 +19,6 @@ from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.cost import Cost, grain_of, walked_weight
 from jsparse.compiler.schedule.layout import Stored, layout_of, reordered
 from jsparse.compiler.schedule.legality import is_concordant
-from jsparse.compiler.schedule.machine import CACHED_BYTES, ENTRY_BYTES, PREFETCH_AHEAD
 from jsparse.compiler.schedule.plan import Plan
 from jsparse.compiler.schedule.schedule import Schedule, check_step
 from jsparse.compiler.schedule.summary import Summary, Transformation
@@ -37,8 +36,6 @@ from jsparse.notation.assignment import IndexVar
 MAX_ORDERS = 120  # orders of a term's own loops that are priced
 SHORT_ROW = 1 << 16  # a workspace row of at most this length is always allowed
 ROW_WORK = 4  # a longer row may have at most this many elements per multiply-add
-ASSEMBLED = 3.0  # the time of a multiply-add in a nest that appends entries, relative to other nests
-SEVERAL = 1.0  # the cost of comparing one coordinate while merging
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +92,11 @@ def _with_shared(
     moves = [walked.get(n, tuple(range(len(names)))) for n, names in enumerate(problem.level_variables)]
     used, stated = reordered(problem, patterns, moves)
     grain = _grain(problem, patterns, shared, work)
-    ahead = PREFETCH_AHEAD if any(ENTRY_BYTES * p.nse > CACHED_BYTES for p in patterns) else 0
+    ahead = (
+        problem.cpu.prefetch_entries
+        if any(problem.cpu.entry_bytes * p.nse > problem.cpu.second_cache_bytes for p in patterns)
+        else 0
+    )
     steps = [*_structure(shared + tuple(rest), rest, chosen), *_attributes(shared, chosen, grain, ahead)]
     nest = _completed(Summary.canonical(stated), steps, given)
     cost = Cost(work, work, work, 0.0, 0.0, not shared)
@@ -215,7 +216,7 @@ def _best(
             levels = [walked_levels(of, walk) for of in names]
             for merged in dict.fromkeys((shared, shared[:-1] if len(problem.terms) == 1 else shared)):
                 counted = trip_counts(part, walk, known, merged)
-                cost = SEVERAL * sum(counted.iterations) + (counted.entries[-1] if counted.entries else 1.0)
+                cost = problem.cpu.merge * sum(counted.iterations) + (counted.entries[-1] if counted.entries else 1.0)
                 merge_leaders = tuple((v, term.patterns[n]) for v, n in counted.merge_leaders if v not in merged)
                 scattered = tuple(
                     f"P{term.patterns[n]}.{level}"
@@ -236,4 +237,4 @@ def _grain(problem: Problem, patterns: tuple[Stored, ...], shared: tuple[IndexVa
         for pattern, names in zip(patterns, problem.level_variables, strict=True)
         if shared[0] in names
     ]
-    return grain_of(sum(met) or problem.size[shared[0]] or UNKNOWN, work)
+    return grain_of(sum(met) or problem.size[shared[0]] or UNKNOWN, work, problem.cpu.chunk_work)

@@ -14,27 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jsparse.compiler.cpu_model import CpuModel
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.schedule.gathers import extent, mostly_read_before
 from jsparse.compiler.schedule.layout import Stored
-from jsparse.compiler.schedule.machine import (
-    CACHED_BYTES,
-    ENTRY_BYTES,
-    LARGE_CACHE_BYTES,
-    LAST_CACHE_BYTES,
-    LINE_BYTES,
-    PREFETCH_AHEAD,
-    SEGMENTS_AHEAD,
-    SEGMENTS_OF_PANEL_AHEAD,
-)
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.transformations.prefetch import Prefetch
 from jsparse.notation.assignment import Access
-
-REQUESTED = 1 << 13  # bytes that are requested and not read yet, if a cache holds the rows
-FROM_MEMORY = 1 << 14  # bytes that are requested and not read yet, if the rows lie in memory
-FARTHEST = 128  # entries ahead, at most
-SHORTEST = LINE_BYTES // 2  # bytes of a row: requesting less takes as long as waiting for it
 
 
 class Rows(NamedTuple):
@@ -65,30 +51,30 @@ def prefetching(nest: Summary, patterns: Sequence[Stored], alone: bool = True) -
     if nest.first("prefetch") is not None:
         return
     if nest.panel:
-        yield from (Prefetch(loop, SEGMENTS_OF_PANEL_AHEAD) for loop in nest.head[-1:] if loop in nest.loops)
+        yield from (Prefetch(loop, nest.cpu.prefetch_panel_segments) for loop in nest.head[-1:] if loop in nest.loops)
         return
     rows = rows_from_memory(nest)
     if nest.position_panel:
         yield from (Prefetch(name, 1) for name, v in nest.outer.items() if rows and v in nest.positions)
         return
     if not rows:
-        yield from (Prefetch(loop, SEGMENTS_AHEAD) for loop in _locating_segments(nest, patterns))
+        yield from (Prefetch(loop, nest.cpu.prefetch_segments) for loop in _locating_segments(nest, patterns))
         return
-    ahead = distance(rows) if alone else PREFETCH_AHEAD
+    ahead = distance(nest.cpu, rows) if alone else nest.cpu.prefetch_entries
     if nest.sums_entries_first and nest.sums_in_lanes:
         yield Prefetch(nest.summed[-1], ahead)
         return
     for name, loop in reversed([entry for entry in nest.chain if entry[0] not in nest.summed]):
         if isinstance(loop.domain, LevelIteration) and not loop.is_lookup and not _is_single(nest, loop.domain):
-            if not patterns or not mostly_read_before(patterns[loop.domain.pattern], loop.domain.level):
+            if not patterns or not mostly_read_before(nest.cpu, patterns[loop.domain.pattern], loop.domain.level):
                 yield Prefetch(name, ahead)
             return
 
 
-def distance(rows: Sequence[Rows]) -> int:
+def distance(cpu: CpuModel, rows: Sequence[Rows]) -> int:
     """Return how many entries ahead of their use rows are requested."""
-    most = REQUESTED if sum(x.size for x in rows) <= LAST_CACHE_BYTES else FROM_MEMORY
-    return min(max(most // sum(x.bytes for x in rows), PREFETCH_AHEAD), FARTHEST)
+    most = cpu.requested_bytes if sum(x.size for x in rows) <= cpu.last_cache_bytes else cpu.requested_far_bytes
+    return min(max(most // sum(x.bytes for x in rows), cpu.prefetch_entries), cpu.most_prefetch_entries)
 
 
 def rows_from_memory(nest: Summary) -> list[Rows]:
@@ -120,7 +106,9 @@ def _selected(nest: Summary, access: Access) -> Rows | None:
     size = extent(nest.problem, tuple(v for v in variables if v not in fixed)) * item
     dense = tuple(v for v in variables if v not in nest.pattern_vars and v not in fixed)
     part, row = _part(nest, dense), extent(nest.problem, dense)
-    if size <= LARGE_CACHE_BYTES or part * item < (LINE_BYTES if part < row else SHORTEST):
+    if size <= nest.cpu.large_second_cache_bytes or part * item < (
+        nest.cpu.line_bytes if part < row else nest.cpu.line_bytes // 2
+    ):
         return None
     return Rows(row * item, size)
 
@@ -139,7 +127,9 @@ def _part(nest: Summary, dense: Sequence[str]) -> int:
 def _locating_segments(nest: Summary, patterns: Sequence[Stored]) -> Iterator[str]:
     """Yield the loops over stored entries whose coordinates locate segments of a pattern that is too large for the
     cache."""
-    large = {n for n, pattern in enumerate(patterns) if pattern.nse * ENTRY_BYTES > CACHED_BYTES}
+    large = {
+        n for n, pattern in enumerate(patterns) if pattern.nse * nest.cpu.entry_bytes > nest.cpu.second_cache_bytes
+    }
     if not large:
         return
     walked = {name for name, x in nest.chain if isinstance(x.domain, LevelIteration) and not x.is_lookup}

@@ -24,14 +24,12 @@ from jsparse.compiler.dtypes import unrounded
 from jsparse.compiler.loops.fusion import has_copies
 from jsparse.compiler.problem import Dense
 from jsparse.compiler.schedule.layout import Stored
-from jsparse.compiler.schedule.machine import LARGEST_TARGET_COPY
+from jsparse.compiler.schedule.limits import LARGEST_TARGET_COPY
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.formats import Pattern
 from jsparse.formats.levels import Level
 
 CHUNKS = 64  # MAX_CHUNKS of `lower.chunks`
-CARRY_BYTES = 1 << 24  # the chunks' carry-outs together, at most
-WORTH_A_COPY = 24.0  # the least work of a chunk for each element of its copy, which costs an eighth of that
 ITEM = 8  # the bytes of an element, at most: sums of float32 may be added up in float64
 
 
@@ -70,7 +68,11 @@ def _target_reason(nest: Summary, loop: str) -> str | None:
     bytes_ = CHUNKS * np.dtype(target.dtype).itemsize
     for size in others:
         bytes_ *= 0 if size is None else size
-    return None if 0 < bytes_ <= CARRY_BYTES else f"the chunks' carry-outs have at most {CARRY_BYTES:,} bytes"
+    return (
+        None
+        if 0 < bytes_ <= nest.cpu.target_copies_bytes
+        else f"the chunks' carry-outs have at most {nest.cpu.target_copies_bytes:,} bytes"
+    )
 
 
 def _adds_up(dtype: str, accumulator: str) -> bool:
@@ -132,7 +134,7 @@ def copied_elements(nest: Summary) -> float:
 
 def work_of_copies(nest: Summary) -> float:
     """Return the least work of a chunk that pays for a copy of the target."""
-    return WORTH_A_COPY * copied_elements(nest)
+    return nest.cpu.target_copy_work * copied_elements(nest)
 
 
 def copies_reason(nest: Summary, loop: str) -> str | None:

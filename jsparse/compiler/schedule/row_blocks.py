@@ -20,10 +20,8 @@ from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import remembered
 from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.cost import JAMMED, LANES, SEGMENT
-from jsparse.compiler.schedule.gathers import extent, itemsize, lines_of
+from jsparse.compiler.schedule.gathers import extent, itemsize
 from jsparse.compiler.schedule.layout import Layout, Stored, names_of, pattern_type
-from jsparse.compiler.schedule.machine import CACHED_BYTES, gather_cost
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.transformations.reorder import Reorder
 from jsparse.errors import PatternError, ScheduleError
@@ -191,7 +189,7 @@ def _row_bytes(problem: Problem, access: Access, selected: frozenset[IndexVar]) 
 def _size(nest: Summary, row_variable: IndexVar) -> int:
     """The rows of a block: the largest power of two such that the block's target rows fit the second-level cache."""
     row = _row_bytes(nest.problem, nest.problem.target, frozenset({row_variable}))
-    return 1 << (max(CACHED_BYTES // max(row, 1), 1).bit_length() - 1)
+    return 1 << (max(nest.cpu.second_cache_bytes // max(row, 1), 1).bit_length() - 1)
 
 
 def _saved(nest: Summary, patterns: Sequence[Stored], blocks: RowBlocks, matrix: IndexVar) -> float:
@@ -201,8 +199,8 @@ def _saved(nest: Summary, patterns: Sequence[Stored], blocks: RowBlocks, matrix:
     if blocks.size >= rows:
         return 0.0
     row = _row_bytes(problem, problem.target, frozenset({blocks.row}))
-    lines = 2 * entries * lines_of(row, 1)
-    saved = lines * (gather_cost(rows * row) - gather_cost(blocks.size * row))
+    lines = 2 * entries * nest.cpu.lines(row)
+    saved = lines * (nest.cpu.gather(rows * row) - nest.cpu.gather(blocks.size * row))
     segments = min(entries, -(-rows // blocks.size) * matrices) - matrices
-    alone = (nest.copies - 1) / 2 * extent(problem, nest.dense) / LANES * (1 - JAMMED)
-    return saved - segments * (SEGMENT + alone)
+    alone = (nest.copies - 1) / 2 * extent(problem, nest.dense) / nest.cpu.lane_speedup * (1 - nest.cpu.jammed)
+    return saved - segments * (nest.cpu.segment + alone)

@@ -25,7 +25,6 @@ from jsparse.compiler.loops.fusion import has_copies, reads_elsewhere
 from jsparse.compiler.problem import Dense, PatternType, Positions, Problem
 from jsparse.compiler.schedule.gathers import extent
 from jsparse.compiler.schedule.layout import DynamicPatternInfo, Stored, reordered, with_patterns
-from jsparse.compiler.schedule.machine import CACHED_BYTES
 from jsparse.compiler.statement import Statement
 from jsparse.formats.levels import Level
 from jsparse.formats.relayout import derived_format
@@ -66,7 +65,7 @@ def is_sum(problem: Problem, number: int, var: IndexVar) -> bool:
     if not stored.isdisjoint(statement.target.variables()) or not (stored or is_full(problem, var)):
         return False
     dtype = accumulator(problem.type_of[statement.target.tensor].dtype)
-    return extent(problem, statement.target.variables()) * np.dtype(dtype).itemsize <= CACHED_BYTES
+    return extent(problem, statement.target.variables()) * np.dtype(dtype).itemsize <= problem.cpu.second_cache_bytes
 
 
 def is_full(problem: Problem, var: IndexVar) -> bool:

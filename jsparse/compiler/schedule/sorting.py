@@ -24,20 +24,16 @@ import numpy as np
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.cost import VISIT, sort_cost
+from jsparse.compiler.schedule.cost import sort_cost
 from jsparse.compiler.schedule.layout import DynamicPatternInfo, Stored
 from jsparse.compiler.schedule.legality import MAX_ORDERS, MAX_PERMUTED, legal_orders
-from jsparse.compiler.schedule.machine import LINE_BYTES, gather_cost
-from jsparse.compiler.schedule.ordered import ROW_WORK, SEVERAL, SHORT_ROW
+from jsparse.compiler.schedule.ordered import ROW_WORK, SHORT_ROW
 from jsparse.compiler.schedule.trip_counts import UNKNOWN, TripCounts, trip_counts, walked_as, walked_levels
 from jsparse.formats import DynamicType, Format, Level
 from jsparse.formats.levels import COMPRESSED, is_dense_cheap
 from jsparse.notation.assignment import IndexVar
 
-BISECTED = 5.0  # a step of a bisection in a whole level: a mispredicted branch, besides its cost in trip counts
 PASSES = 2  # loops that assemble a sparse result locate rows twice: first to bound the number of its entries
-LISTED = 60.0  # a product that is listed, sorted, and located in the result; adding a product to a row costs 1
-PAGE = 4096  # bytes; each element of a column takes a line and an address translation, as if it filled a page
 
 Names = tuple[IndexVar, ...]
 
@@ -148,7 +144,7 @@ class Sortable:
         price = 0.0
         for names, orders, entries in zip(self.names, self.orders, self.entries, strict=True):
             if orders is not None and walked_levels(names, walk) not in orders:
-                price += sort_cost(entries) if entries else inf
+                price += sort_cost(self.problem.cpu, entries) if entries else inf
         return price
 
     def _sorts(self, walk: Names, counts: TripCounts, passes: int) -> Sorts:
@@ -162,7 +158,7 @@ class Sortable:
             moves = inf
             if entries and stays:
                 rows = 0.0 if self._locates_rows(n, walk) else passes * self._bisections(n, walk, counts, 1)
-                moves = sort_cost(entries) + rows
+                moves = sort_cost(self.problem.cpu, entries) + rows
             orders.append(levels if moves < stays else None)
             price += min(stays, moves)
         return Sorts(tuple(orders), price)
@@ -190,7 +186,7 @@ class Sortable:
             return 0.0
         own = min(float(pattern.nse), self._size(names[:1]))
         searches = searches or (1 if outermost.unique else 2)  # of several entries, the first and the last
-        return BISECTED * searches * before * min(min(fans) * log2(1 + own), own)
+        return self.problem.cpu.far_bisection_step * searches * before * min(min(fans) * log2(1 + own), own)
 
     def _stores(self, walk: Names, counts: TripCounts) -> float:
         """Return the cost of the cache lines that loops in the order `walk` read, change and write in a dense target.
@@ -212,8 +208,15 @@ class Sortable:
         block = prod((self.size[v] for v in kept if v not in walked), start=item)
         stride = prod((self.size[v] for v in inside), start=item)
         is_row = not any(v in walked for v in inside)
-        region = prod((self.size[v] for v in varying), start=block if is_row else min(max(stride, LINE_BYTES), PAGE))
-        return counts.entries[walk.index(walked[-1])] * -(-block // LINE_BYTES) * gather_cost(region)
+        region = prod(
+            (self.size[v] for v in varying),
+            start=block if is_row else min(max(stride, self.problem.cpu.line_bytes), self.problem.cpu.page_bytes),
+        )
+        return (
+            counts.entries[walk.index(walked[-1])]
+            * -(-block // self.problem.cpu.line_bytes)
+            * self.problem.cpu.gather(region)
+        )
 
     def _fan(self, n: int, walk: Names, var: IndexVar) -> list[float]:
         """Return a list of one number: the entries of `var`'s level per position of the level above."""
@@ -235,7 +238,7 @@ def dense_outermost(sizes: Sequence[int], entries: int) -> bool:
 def einsum_sorts(product: Sortable) -> Sorts | None:
     """Find the cheapest sorts of a product whose result is dense or on an existing pattern; None if none is legal."""
     walks = chain(product.stored_orders(), legal_orders(product.problem))
-    return product.cheapest(dict.fromkeys(walks), Prices(VISIT, 1.0, 1, True))
+    return product.cheapest(dict.fromkeys(walks), Prices(product.problem.cpu.visit, 1.0, 1, True))
 
 
 def sum_sorts(terms: Sequence[Sortable], order: Names) -> tuple[Sorts, ...] | None:
@@ -245,7 +248,8 @@ def sum_sorts(terms: Sequence[Sortable], order: Names) -> tuple[Sorts, ...] | No
     terms produce the result's entries in order, and add up one entry in a scalar, or one row in a workspace. In the
     second, all products are listed and sorted.
     """
-    in_order, listed = Prices(SEVERAL, 1.0, PASSES, False), Prices(VISIT, LISTED, PASSES, False)
+    cpu = terms[0].problem.cpu
+    in_order, listed = Prices(cpu.merge, 1.0, PASSES, False), Prices(cpu.visit, cpu.listed, PASSES, False)
     ways: list[list[Sorts | None]] = []
     for shared in (order, order[:-1]):
         found = [term.cheapest(_walks(term, shared, order[len(shared) :]), in_order) for term in terms]

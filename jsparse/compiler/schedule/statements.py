@@ -25,7 +25,7 @@ from jsparse.compiler.problem import Problem, TensorType
 from jsparse.compiler.scalar import replaced
 from jsparse.compiler.schedule.blocks import in_blocks, is_dense_sum
 from jsparse.compiler.schedule.cheapest import plan
-from jsparse.compiler.schedule.cost import CHUNK_WORK, grain_of, walked_weight
+from jsparse.compiler.schedule.cost import grain_of, walked_weight
 from jsparse.compiler.schedule.gathers import extent
 from jsparse.compiler.schedule.layout import Stored, with_innermost
 from jsparse.compiler.schedule.plan import Plan
@@ -162,7 +162,7 @@ def _grain(problem: Problem, patterns: Sequence[Stored], var: IndexVar, plans: S
     work = sum(plan.cost.total for plan in plans)
     sums = [s.target for n, s in enumerate(problem.statements) if is_sum(problem, n, var)]
     copied = sum(extent(problem, target.variables()) for target in sums)
-    size, least = problem.size[var], max(CHUNK_WORK, COPIED * copied)
+    size, least = problem.size[var], max(problem.cpu.chunk_work, COPIED * copied)
     walked = [(p, own) for p, own in zip(patterns, problem.level_variables, strict=True) if var in own]
     if in_blocks or not walked:
         return grain_of(size or UNKNOWN, work, least)
@@ -203,6 +203,7 @@ def sum_of(plans: Sequence[Plan]) -> tuple[Problem, tuple[Schedule, ...]] | None
         tuple(sizes.items()),
         tuple(walk for own in plans for walk in own.problem.walks),
         derived=tuple(dict.fromkeys(derived for own in plans for derived in own.problem.derived)),
+        cpu=plans[0].problem.cpu,
     )
     return problem, tuple(schedules)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import lazy
+from jsparse.compiler.cpu_model import CpuModel
 from jsparse.compiler.loops.assemble import AssemblyShape, canonical_assembly
 from jsparse.compiler.loops.canonical import LevelIterators, Loop, canonical_order
 from jsparse.compiler.loops.chain import outer_name
@@ -76,6 +77,11 @@ class StatementFacts:
 
     problem: Problem
     number: int
+
+    @property
+    def cpu(self) -> CpuModel:
+        """The processor by whose prices the nest is compared with others."""
+        return self.problem.cpu
 
     @lazy
     def statement(self) -> Statement:

@@ -17,6 +17,7 @@ from math import inf, log2
 from operator import mul
 
 from jsparse.base.dataclass import dataclass
+from jsparse.compiler.cpu_model import CpuModel
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.degrees import SAMPLE, common_share, degree_groups, skew
 from jsparse.compiler.schedule.layout import Stored
@@ -26,10 +27,6 @@ from jsparse.notation.assignment import IndexVar
 
 UNKNOWN = 1 << 10  # the size of an index variable that is known only at run time
 FEWER = 4  # the pattern walked last selects coordinates, unless an earlier one has this many times fewer of them
-SEARCH = 1.0  # the cost of a step of a bisection, relative to loading a coordinate in a loop
-LOOKUP = 1.0  # the cost of a lookup in a map
-SINGLE = 0.25  # the only entry of a segment, relative to an entry of a loop: a coordinate is loaded, without a branch
-SCATTER = 3.0  # the cost of putting an entry into a map, and taking it out
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +91,7 @@ def trip_counts(
         met = [n for n, fans in enumerate(left) if fans and fans[0].var == var]
         size = max(problem.size[var] or UNKNOWN, 1)
         sparse = [(selection.longer(left[n][0], n), n) for n in met if not left[n][0].is_full]
-        found = _merged(count, sparse) if var in merged else _met(count, sparse, below)
+        found = _merged(problem.cpu, count, sparse) if var in merged else _met(problem.cpu, count, sparse, below)
         meeting = found or _Meeting(count * size, float(size), met[0] if met else 0, ())
         here = meeting.cost
         single.append(found is not None and left[meeting.leader][0].is_single)
@@ -113,7 +110,7 @@ def trip_counts(
             while fans and fans[0].var in bound:  # a diagonal, or a level whose variable another pattern has bound
                 fan = selection.longer(fans.pop(0), n)
                 if not fan.is_full:
-                    here += _search(fan, count)
+                    here += _search(problem.cpu, fan, count)
                     count *= fan.per_coordinate(max(problem.size[fan.var] or UNKNOWN, 1))
             if fans:
                 below[n] = count * selection.longer(fans[0], n).count
@@ -223,49 +220,49 @@ class _Meeting:
     scattered: tuple[tuple[int, int], ...]
 
 
-def _met(count: float, sparse: Sequence[tuple[_Fan, int]], below: Sequence[float]) -> _Meeting | None:
+def _met(cpu: CpuModel, count: float, sparse: Sequence[tuple[_Fan, int]], below: Sequence[float]) -> _Meeting | None:
     """The cheapest loop, run `count` times, over the levels that meet at a variable; None if none meet.
 
     `below` has, for each pattern, the number of entries of its level over all executions.
     """
-    return min((_led(fan, n, count, sparse, below) for fan, n in sparse), default=None)
+    return min((_led(cpu, fan, n, count, sparse, below) for fan, n in sparse), default=None)
 
 
-def _merged(count: float, sparse: Sequence[tuple[_Fan, int]]) -> _Meeting | None:
+def _merged(cpu: CpuModel, count: float, sparse: Sequence[tuple[_Fan, int]]) -> _Meeting | None:
     """The loop, run `count` times, that merges the levels that meet and searches long segments; None if none meet."""
     if not sparse:
         return None
     shortest, number = min(sparse, key=lambda found: found[0].count)
-    others = sum(min(count * fan.count, _search(fan, count * shortest.count)) for fan, n in sparse if n != number)
+    others = sum(min(count * fan.count, _search(cpu, fan, count * shortest.count)) for fan, n in sparse if n != number)
     return _Meeting(count * shortest.count + others, shortest.count, number, ())
 
 
 def _led(
-    leader: _Fan, number: int, count: float, sparse: Sequence[tuple[_Fan, int]], below: Sequence[float]
+    cpu: CpuModel, leader: _Fan, number: int, count: float, sparse: Sequence[tuple[_Fan, int]], below: Sequence[float]
 ) -> _Meeting:
     """The loop over the entries of one level, which looks these entries up in the other levels."""
-    cost = count * leader.count * (SINGLE if leader.is_single else 1.0)
+    cost = count * leader.count * (cpu.single_entry if leader.is_single else 1.0)
     scattered = list[tuple[int, int]]()
     for other, n in sparse:
         if n != number:
-            found, in_map = _lookup(other, count * leader.count, below[n])
+            found, in_map = _lookup(cpu, other, count * leader.count, below[n])
             cost += found
             scattered += [(n, other.level)] if in_map else []
     return _Meeting(cost, leader.count, number, tuple(scattered))
 
 
-def _lookup(fan: _Fan, times: float, stored: float) -> tuple[float, bool]:
+def _lookup(cpu: CpuModel, fan: _Fan, times: float, stored: float) -> tuple[float, bool]:
     """The cost of `times` lookups of a coordinate, and whether segments are scattered into maps for them.
 
     `stored` is the number of entries of the segments, over all executions of the loops.
     """
-    search = _search(fan, times)
-    in_map = LOOKUP * times + SCATTER * stored
+    search = _search(cpu, fan, times)
+    in_map = cpu.map_lookup * times + cpu.map_entry * stored
     return (in_map, True) if fan.has_segments and in_map < search else (search, False)
 
 
-def _search(fan: _Fan, times: float) -> float:
-    return times * SEARCH * log2(1 + fan.count)
+def _search(cpu: CpuModel, fan: _Fan, times: float) -> float:
+    return times * cpu.bisection_step * log2(1 + fan.count)
 
 
 def _fans(problem: Problem, names: Sequence[IndexVar], walk: Sequence[IndexVar], pattern: Stored) -> list[_Fan]:

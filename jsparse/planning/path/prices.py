@@ -12,31 +12,16 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from math import inf
 
+from jsparse.compiler.cpu_model import CpuModel
 from jsparse.compiler.schedule.cost import sort_cost
-from jsparse.compiler.schedule.ordered import ASSEMBLED
 from jsparse.notation import IndexVar
 from jsparse.planning.path.estimates import Estimates, Item, Names
 
-LANES = 8.0  # divisor for multiply-adds in vector lanes
-BLOCKED = 4.0  # further divisor for a dense matrix product, which XLA blocks for the cache
-ELEMENT = 2.0  # a multiply-add of another dense product, which XLA computes entry by entry
-STREAMED = 0.5  # the same where nothing is summed, and all arrays are read in the order in which the result is written
-TURNED = 6.0  # an element of an array that XLA reads across its rows, in a product that is no matrix product
-STEP = 6_000.0  # the fixed cost of one more call
-XLA_CALL = 150_000.0  # the fixed cost of an operation of XLA between kernels, since XLA wakes its own threads
-ASSEMBLY = 50_000.0  # the fixed cost of assembling a dynamic pattern in the program
-STORED = 4.0  # the cost of writing, reading and finding one entry of an intermediate result
-WRITTEN = 1.0  # the same for an entry of a dense result, which is not searched
-SEARCHED = 2.0  # the cost of looking up a coordinate in another pattern
-VISIT = 1.0  # the cost of an iteration of a loop over a sparse level
 FEW_MOVES = 0.1  # share of the cost of loops; if moves cost less than it, no second order of loops is tried
-GATHERED = 5.0  # the cost of gathering an entry into another order
-MOVED = 2.0  # the cost of adding an entry to a sum in memory, or of moving an element of an array before the loops
-ACROSS = 8.0  # how many times as long it takes to write across the rows of a result
 
 
 def nest(
-    items: Sequence[Item], target: Sequence[IndexVar], estimates: Estimates, is_sparse: bool
+    cpu: CpuModel, items: Sequence[Item], target: Sequence[IndexVar], estimates: Estimates, is_sparse: bool
 ) -> tuple[float, float]:
     """Price one loop nest over all items. Returns its work and the number of tuples at which the items meet.
 
@@ -45,13 +30,13 @@ def nest(
     sparse = [item for item in items if item.levels]
     walked = frozenset([v for item in sparse for v in item.levels])
     if not sparse:
-        return _dense(items, target, estimates), 1.0
+        return _dense(cpu, items, target, estimates), 1.0
     dense = {v for item in items for v in item.indices if v not in walked}
     factors = _factors(items)
     assembled = is_sparse and len(sparse) > 1 and any(item.traced for item in sparse)
     kept = frozenset(target)
-    visited, tuples = _walked(sparse, kept, assembled, estimates)
-    lanes = min(LANES, max([estimates.sizes[v] for v in dense], default=1) or 1)
+    visited, tuples = _walked(cpu, sparse, kept, assembled, estimates)
+    lanes = min(cpu.lane_speedup, max([estimates.sizes[v] for v in dense], default=1) or 1)
     arrays = [*[item.indices for item in items if not item.levels], *([target] if not kept <= walked else [])]
     across = [names for names in arrays if names and names[-1] in walked and not walked.issuperset(names)]
     # The last axis of these arrays is a sparse level's, so lanes cannot load it. Either the array is moved, or the
@@ -59,11 +44,11 @@ def nest(
     again = inf if any(item.traced for item in sparse) else visited
     moved = 0.0
     for names in across:
-        rows = estimates.volume([v for v in names if v not in walked]) * (ACROSS if names is target else 1.0)
-        moved += min(MOVED * estimates.volume(names), again * rows)
+        rows = estimates.volume([v for v in names if v not in walked]) * (cpu.path_across if names is target else 1.0)
+        moved += min(cpu.path_moved * estimates.volume(names), again * rows)
     moved += 0.0 if is_sparse or kept.isdisjoint(walked) else estimates.volume(target)  # it is cleared first
     work = visited + tuples * estimates.volume(dense) * factors / lanes
-    return work * (ASSEMBLED if assembled else 1.0) + moved, tuples
+    return work * (cpu.appended if assembled else 1.0) + moved, tuples
 
 
 def _factors(items: Sequence[Item]) -> int:
@@ -71,7 +56,7 @@ def _factors(items: Sequence[Item]) -> int:
     return max(sum([bool(item.indices) for item in items]) - 1, 1)
 
 
-def _dense(items: Sequence[Item], target: Sequence[IndexVar], estimates: Estimates) -> float:
+def _dense(cpu: CpuModel, items: Sequence[Item], target: Sequence[IndexVar], estimates: Estimates) -> float:
     """The work of a product of arrays, which XLA computes.
 
     If two arrays share a summed index variable, XLA multiplies matrices, or a matrix and a vector. Otherwise XLA
@@ -83,16 +68,22 @@ def _dense(items: Sequence[Item], target: Sequence[IndexVar], estimates: Estimat
     volume = estimates.volume(set().union(*names)) * _factors(items)
     apart = [((a - b) & kept, (b - a) & kept) for a, b in combinations(names, 2) if (a & b) - kept]
     if any(a and b for a, b in apart):
-        return XLA_CALL + volume / (LANES * BLOCKED)
+        return cpu.path_xla_call + volume / (cpu.lane_speedup * cpu.path_blocked)
     if any(a or b for a, b in apart):
-        return XLA_CALL + volume / LANES
+        return cpu.path_xla_call + volume / cpu.lane_speedup
     if kept == set().union(*names) and all(item.indices == tuple(target) for item in items if len(item.indices) > 1):
-        return XLA_CALL + STREAMED * volume
+        return cpu.path_xla_call + cpu.path_streamed * volume
     turned = [item for item in items if len(item.indices) > 1 and item.indices[-1:] != tuple(target[-1:])]
-    return XLA_CALL + ELEMENT * volume + TURNED * sum([estimates.volume(item.indices) for item in turned])
+    return (
+        cpu.path_xla_call
+        + cpu.path_element * volume
+        + cpu.path_strided * sum([estimates.volume(item.indices) for item in turned])
+    )
 
 
-def _walked(items: Sequence[Item], kept: Names, assembled: bool, estimates: Estimates) -> tuple[float, float]:
+def _walked(
+    cpu: CpuModel, items: Sequence[Item], kept: Names, assembled: bool, estimates: Estimates
+) -> tuple[float, float]:
     """Price the loops over sparse levels. Returns the cost, and the number of tuples that the innermost loop reaches.
 
     The cost includes the work of moving entries into the order of the loops.
@@ -108,15 +99,15 @@ def _walked(items: Sequence[Item], kept: Names, assembled: bool, estimates: Esti
     found = list[tuple[float, float]]()
     for as_stored in (len(items) == 1, True):
         before = _before([item for item in items if as_stored or item.traced], levels, estimates.bits)
-        order, cost, tuples = _loops(items, levels, before, first, estimates)
-        moves = [_moved(item, order, kept) for item in items]
+        order, cost, tuples = _loops(cpu, items, levels, before, first, estimates)
+        moves = [_moved(cpu, item, order, kept) for item in items]
         found.append((cost + sum(moves), tuples))
         if as_stored or sum(moves) < FEW_MOVES * cost:
             break
     return min(found)
 
 
-def _moved(item: Item, order: Sequence[IndexVar], kept: Names) -> float:
+def _moved(cpu: CpuModel, item: Item, order: Sequence[IndexVar], kept: Names) -> float:
     """The cost that the order of the loops adds for an item.
 
     If the loops do not follow the item's storage order, a dynamic pattern is sorted, and values on a static pattern are
@@ -124,13 +115,14 @@ def _moved(item: Item, order: Sequence[IndexVar], kept: Names) -> float:
     """
     is_moved = [v for v in order if v in item.walked] != list(item.levels)
     if item.traced and (is_moved or (item.is_list and order[0] != item.levels[0])):
-        return sort_cost(round(item.stored))
+        return sort_cost(cpu, round(item.stored))
     if is_moved and not item.is_bare:
-        return GATHERED * item.stored
-    return MOVED * item.moved(kept)
+        return cpu.path_gathered * item.stored
+    return cpu.path_moved * item.moved(kept)
 
 
 def _loops(
+    cpu: CpuModel,
     items: Sequence[Item],
     levels: Mapping[IndexVar, tuple[Item, ...]],
     before: Mapping[IndexVar, int],
@@ -157,7 +149,7 @@ def _loops(
         bindings = [estimates.binding(left[v], v, bound, items) for v in free]
         inside, chosen = min([(binding.tuples(unbounded, count), n) for n, binding in enumerate(bindings)])
         visited = max(tuples * bindings[chosen].fan, inside)
-        cost += visited * (VISIT + SEARCHED * (bindings[chosen].items - 1))
+        cost += visited * (cpu.path_visit + cpu.path_search * (bindings[chosen].items - 1))
         unbounded *= bindings[chosen].factor  # uncapped: entries that meet often do so in inner loops, too
         order.append(free[chosen])
         bound, tuples = bound | estimates.bits[free[chosen]], inside

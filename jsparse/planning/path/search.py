@@ -33,10 +33,11 @@ from itertools import combinations
 from math import inf
 
 from jsparse.base.dataclass import dataclass
+from jsparse.compiler.cpu_model import CPU, CpuModel
 from jsparse.compiler.schedule.degrees import stores_every
 from jsparse.notation import IndexVar
 from jsparse.planning.path.estimates import Cells, Estimates, Item, form_of, operand_item
-from jsparse.planning.path.prices import ASSEMBLY, STEP, STORED, VISIT, WRITTEN, nest
+from jsparse.planning.path.prices import nest
 from jsparse.planning.term import Term
 
 LARGER = 2  # the most entries of a dense intermediate, relative to the entries of all operands or of the result
@@ -46,7 +47,6 @@ LARGEST = 1 << 26  # the most entries of such a larger result
 EXHAUSTIVE = 5  # the largest number of values for which every sequence of steps is priced: a few milliseconds
 EMPTY = 4  # a step's result may be sparse if it has more than so many cells for each combination that falls into one
 MEETING = 6  # a step finds where operands meet if together they store at least so many entries for each shared one
-LOOKED_UP = 8.0  # the cost of looking up an entry in an operand, by branches that are not predicted
 FOUND = 1e7  # the work by which planning may find where operands meet: about 10 ms
 GROUPED = 4  # dense values that may be multiplied with a sparse one in a step
 
@@ -119,7 +119,9 @@ class _Search:
         product: Term,
         is_sparse: bool,
         counts: Mapping[Result, float] | None = None,
+        cpu: CpuModel = CPU,
     ) -> None:
+        self.cpu = cpu
         self.product, self.is_sparse, self.estimates = product, is_sparse, Estimates(product.sizes)
         self.counts = counts or {}
         self.kept = frozenset(product.kept)
@@ -223,8 +225,8 @@ class _Search:
         """The work of one loop nest over all values."""
         key = frozenset(state)
         if key not in self.nests:
-            work, tuples = nest(state, self.product.kept, self.estimates, self.is_sparse)
-            self.nests[key] = _at_entries(work, tuples, state, self.product.kept) if self.is_sparse else work
+            work, tuples = nest(self.cpu, state, self.product.kept, self.estimates, self.is_sparse)
+            self.nests[key] = _at_entries(self.cpu, work, tuples, state, self.product.kept) if self.is_sparse else work
         return self.nests[key]
 
     def _steps(self, state: _State) -> Iterator[tuple[float, _Merge, _State]]:
@@ -274,9 +276,9 @@ class _Search:
             return None
         if any(item.form == merged.form for item in state):
             return 0.0, merged  # an equal value exists already, so the step is free
-        assembly = ASSEMBLY if merged.traced and not self._lies_on(merged, factors) else 0.0
-        each = STORED if merged.levels else WRITTEN
-        return work + STEP + assembly + each * self.estimates.entries(merged), merged
+        assembly = self.cpu.path_assembly if merged.traced and not self._lies_on(merged, factors) else 0.0
+        each = self.cpu.path_stored if merged.levels else self.cpu.path_written
+        return work + self.cpu.path_step + assembly + each * self.estimates.entries(merged), merged
 
     def _product(
         self, factors: tuple[Item, ...], needed: frozenset[IndexVar], as_pattern: bool
@@ -290,9 +292,9 @@ class _Search:
         sparse = [item for item in factors if item.levels]
         walked = frozenset(v for item in sparse for v in item.levels)
         is_stored = self._is_stored(sparse, indices)
-        work, tuples = nest(factors, indices, self.estimates, is_stored)
+        work, tuples = nest(self.cpu, factors, indices, self.estimates, is_stored)
         if not walked.issubset(indices):
-            work = _found_first(work, tuples, sparse)
+            work = _found_first(self.cpu, work, tuples, sparse)
         multiply_adds = tuples * self.estimates.volume([v for v in every if v not in walked])
         if as_pattern and (is_stored or EMPTY * tuples >= self.estimates.volume(walked.intersection(indices))):
             return None  # sparse anyway, or not empty enough for a pattern to pay
@@ -311,7 +313,7 @@ class _Search:
         cells = Cells(tuples, {v: self.product.sizes[v] for v in levels}, degrees)
         reached = cells.total if walked.difference(levels) else tuples  # without sums the tuples are distinct
         stored = self.counts.get((members, frozenset(indices)), reached)
-        work = _at_entries(work, stored, factors, indices)
+        work = _at_entries(self.cpu, work, stored, factors, indices)
         bounds = tuple([x for item in sparse for x in item.within if x.walked.issubset(levels)])
         made = Item(members, indices, stored, levels, form, cells.spread, traced, bounds=bounds)
         if self._lies_on(made, factors):
@@ -394,7 +396,7 @@ def _connected(item: Item, state: _State) -> list[Item]:
     return found
 
 
-def _at_entries(work: float, entries: float, items: Sequence[Item], target: Sequence[IndexVar]) -> float:
+def _at_entries(cpu: CpuModel, work: float, entries: float, items: Sequence[Item], target: Sequence[IndexVar]) -> float:
     """Price a product whose result has `entries` entries and the index variables `target`.
 
     One nest over the stored operands takes `work`. But if nothing is summed and all patterns are static, planning can
@@ -403,17 +405,17 @@ def _at_entries(work: float, entries: float, items: Sequence[Item], target: Sequ
     sparse = [item for item in items if item.levels]
     if not sparse or any(item.traced for item in sparse) or not _names(items).issubset(target) or work >= FOUND:
         return work
-    return min(work, entries * (VISIT + LOOKED_UP * len(sparse)))
+    return min(work, entries * (cpu.path_visit + cpu.path_lookup * len(sparse)))
 
 
-def _found_first(work: float, entries: float, sparse: Sequence[Item]) -> float:
+def _found_first(cpu: CpuModel, work: float, entries: float, sparse: Sequence[Item]) -> float:
     """The work of a step that multiplies these sparse items and sums the product. One nest would take `work`.
 
     If two items share few entries, the step is planned as two steps: find the shared entries, then sum.
     """
     if len(sparse) != 2 or work >= FOUND or not _meetings(sparse) or MEETING * entries > sum(x.stored for x in sparse):
         return work
-    return min(work, STEP + entries * (VISIT + LOOKED_UP * len(sparse) + STORED))
+    return min(work, cpu.path_step + entries * (cpu.path_visit + cpu.path_lookup * len(sparse) + cpu.path_stored))
 
 
 def _names(items: Sequence[Item]) -> set[IndexVar]:

@@ -13,7 +13,7 @@ from jsparse.compiler.loops.chain import with_loop
 from jsparse.compiler.loops.nest import Assign, Forall, LoopNest, Pack, Stmt, with_children
 from jsparse.compiler.scalar import accesses_of, replaced
 from jsparse.compiler.schedule.layout import line
-from jsparse.compiler.schedule.machine import LARGEST_COPY
+from jsparse.compiler.schedule.limits import LARGEST_COPY
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.notation.assignment import Access
 

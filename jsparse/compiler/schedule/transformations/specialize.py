@@ -11,7 +11,7 @@ from jsparse.compiler.loops.chain import with_loop
 from jsparse.compiler.loops.domain import Tiles
 from jsparse.compiler.loops.nest import Forall, LoopNest
 from jsparse.compiler.schedule.layout import line, pattern_numbers
-from jsparse.compiler.schedule.machine import LARGEST_COPY, LARGEST_TILE
+from jsparse.compiler.schedule.limits import LARGEST_COPY, LARGEST_TILE
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.base import no_loop
 

@@ -10,7 +10,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.chain import with_loop
 from jsparse.compiler.loops.nest import LoopNest
 from jsparse.compiler.schedule.layout import line
-from jsparse.compiler.schedule.machine import WRITTEN_OUT
+from jsparse.compiler.schedule.limits import WRITTEN_OUT
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.base import lanes_reason, no_loop
 

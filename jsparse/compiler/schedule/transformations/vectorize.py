@@ -25,7 +25,7 @@ from jsparse.compiler.loops.domain import Lanes, LevelIteration, Panels, Range, 
 from jsparse.compiler.loops.nest import Forall, LoopNest
 from jsparse.compiler.problem import Positions, Problem
 from jsparse.compiler.schedule.layout import line
-from jsparse.compiler.schedule.machine import LARGEST_TILE
+from jsparse.compiler.schedule.limits import LARGEST_TILE
 from jsparse.compiler.schedule.summary import Summary, Transformation, Walked
 from jsparse.compiler.schedule.transformations.base import loops_of, no_loop, structure_reason, with_loops
 from jsparse.notation.assignment import Access
