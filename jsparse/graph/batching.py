@@ -17,8 +17,8 @@ from jsparse.ops.indexing.gathered import split
 from jsparse.ops.indexing.getitem import getitem
 from jsparse.ops.relocation.coordinate_map import Offset
 from jsparse.ops.relocation.operands import as_integer
-from jsparse.ops.relocation.relocate import Relocation, relocated
-from jsparse.ops.shaping.joining import summed_capacity
+from jsparse.ops.relocation.relocate import Relocation, relocate
+from jsparse.ops.shaping.joining import capacity_of_join
 from jsparse.primitives.host import on_device
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -150,7 +150,7 @@ def diagonal(
     shape, format = (targets.capacity, sources.capacity), Format.of("csr", 2)
     starts = zip(*(own.starts[: own.graphs].tolist() for own in (targets, sources)), strict=True)
     maps = tuple(map(Offset, starts))
-    whole = relocated(found, Relocation(maps, shape, format, (), summed_capacity(found, shape, format)))
+    whole = relocate(found, Relocation(maps, shape, format, (), capacity_of_join(found, shape, format)))
     kept = whole.dynamic(whole.nse if edges is None else edges)
     return kept.pattern if all(is_pattern(graph) for graph in given) else kept
 

@@ -15,7 +15,7 @@ from jsparse.convert.dynamic_creation import index_numbers
 from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.graph.graphs import Graph, as_graph, is_pattern, one_of
 from jsparse.ops.indexing.at_coords import coords
-from jsparse.ops.indexing.gathered import gathered
+from jsparse.ops.indexing.gathered import gather_values
 from jsparse.ops.relocation.operands import as_integer
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -230,7 +230,7 @@ def _part(graph: SparseTensor, is_kept: Array, number: Array | None, count: int)
         order = np.lexsort([rows[level.dim] for level in reversed(graph.format.levels)])
         kept = kept[order].astype(np.int32 if graph.nse < 2**31 else np.int64)
         made = from_coords(np.stack(rows)[:, order], np.ones(len(kept), bool), shape, graph.format)
-        return SparseTensor(gathered(graph.values, kept), made.pattern), kept
+        return SparseTensor(gather_values(graph.values, kept), made.pattern), kept
     rows = [row if number is None or dim == 2 else _at(number, row, count) for dim, row in enumerate(rows)]
     placed = jnp.stack([jnp.where(is_kept, row, size) for row, size in zip(rows, shape, strict=True)])
     made = from_coords(placed, jnp.arange(graph.nse, dtype=np.int32), shape, graph.format, nse=graph.nse)

@@ -22,7 +22,7 @@ from jsparse.nnx.dense_layers import as_matrix
 from jsparse.nnx.param import SparseParam
 from jsparse.nnx.shown import Shown
 from jsparse.ops.building.random import random
-from jsparse.ops.surgery.selection import known_count
+from jsparse.ops.surgery.selection import parse_count
 from jsparse.tensor.composed import ComposedTensor, Composition
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
@@ -192,7 +192,7 @@ class SparseLinear(_Linear):
         Raises PatternError if the pattern is static (`dynamic=True` makes it dynamic), ShapeError for a count that
         is no integer >= 0.
         """
-        kernel, (number, known) = self.kernel.tensor, known_count(count)
+        kernel, (number, known) = self.kernel.tensor, parse_count(count)
         if number is None or (known or 0) > kernel.nse:
             raise ShapeError(
                 f"Expected the number of entries as count in SparseLinear.rewire, from 0 to {kernel.nse:,}, but got "

@@ -18,7 +18,7 @@ from jsparse.convert.dynamic_composed import in_use
 from jsparse.differentiation.rows import rows_of
 from jsparse.errors import PatternError
 from jsparse.formats import Pattern
-from jsparse.ops.trees import is_tensor, moved_values, values, with_values
+from jsparse.ops.trees import is_tensor, move_values, values, with_values
 from jsparse.optax.fingerprints import differ, fingerprint, is_other
 from jsparse.optax.row_updates import TableRows, has_rows, in_state, rows_of_tables
 from jsparse.tensor.composed import Composition, dynamic_patterns
@@ -129,7 +129,7 @@ def restrict_state(transformation: optax.GradientTransformation, state: PyTree, 
     def moved(moment: Any, before: Any, after: Any) -> Any:
         if isinstance(moment, SparseTensor):
             return moment.restrict(after)
-        return moved_values(moment, before, after) if isinstance(before, SparseTensor) else moment
+        return move_values(moment, before, after) if isinstance(before, SparseTensor) else moment
 
     is_stale = _is_stale(state, old)
     moments = state.inner if isinstance(state, PatternedState) else state

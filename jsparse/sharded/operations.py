@@ -17,7 +17,7 @@ from jsparse.errors import ShapeError
 from jsparse.notation.einsum import parse_einsum
 from jsparse.ops.attention.sparse_attention import sparse_attention
 from jsparse.ops.einsum import einsum
-from jsparse.ops.reductions.axes import reduced_axes
+from jsparse.ops.reductions.axes import axes_to_reduce
 from jsparse.ops.reductions.softmax import softmax
 from jsparse.sharded.tensor import FUNCTIONS, ShardedTensor
 
@@ -126,7 +126,7 @@ def _map(S: ShardedTensor, function: Callable[..., Any]) -> ShardedTensor:
 
 
 def _sum(S: ShardedTensor, axis: int) -> jax.Array:
-    reduced = reduced_axes(axis, 2)
+    reduced = axes_to_reduce(axis, 2)
     if reduced == (1,):
         found: jax.Array = on_devices(S, lambda S: S.block.sum(1), [])
         return found
@@ -136,7 +136,7 @@ def _sum(S: ShardedTensor, axis: int) -> jax.Array:
 
 
 def _softmax(S: ShardedTensor, A: object, axis: int = -1) -> ShardedTensor:
-    if reduced_axes(axis, 2) != (1,):
+    if axes_to_reduce(axis, 2) != (1,):
         raise S._refusal("a softmax that is not over rows")
     return S.with_values(on_devices(S, lambda S: softmax(S.block, 1).values[None], []))
 
