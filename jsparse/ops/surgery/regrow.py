@@ -11,7 +11,7 @@ import numpy as np
 
 from jsparse.base.arrays import Array, host_array
 from jsparse.base.limits import checked_nse
-from jsparse.convert.dynamic_creation import assembled
+from jsparse.convert.dynamic_creation import assemble_tensor
 from jsparse.errors import DTypeError, PatternError, ShapeError, represented
 from jsparse.formats import Format, Pattern
 from jsparse.formats.build import index_dtype
@@ -62,7 +62,7 @@ def regrow(self: SparseTensor, scores: TensorLike, k: jax.Array | int, *, nse: i
     assert isinstance(base.pattern, DynamicPattern)
     type_ = dynamic_type(base.shape, base.format, _capacity(base, most) if nse is None else nse)
     coords, entries = _with_new(base, scores, k, most)
-    made = assembled(coords, entries, type_, base.pattern)
+    made = assemble_tensor(coords, entries, type_, base.pattern)
     if isinstance(scores, SparseTensor) and isinstance(scores.pattern, DynamicPattern):
         assert isinstance(made.pattern, DynamicPattern)
         pattern = made.pattern.overflowed_with(scores.pattern)

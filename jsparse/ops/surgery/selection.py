@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import Array
-from jsparse.convert.dynamic_creation import assembled
+from jsparse.convert.dynamic_creation import assemble_tensor
 from jsparse.errors import PatternError
 from jsparse.formats import DynamicType, Format, Level, Pattern
 from jsparse.formats.dynamic import sufficient_nse
@@ -89,7 +89,7 @@ def select_slots(tensor: SparseTensor, kept: Array, nse: int | None, capacity: i
     pattern = tensor.dynamic().pattern
     assert isinstance(pattern, DynamicPattern)
     coords, values = _without_others(pattern, tensor.values, kept, capacity)
-    made = assembled(
+    made = assemble_tensor(
         coords, values, dynamic_type(pattern.shape, pattern.format, capacity if nse is None else nse), pattern
     )
     return made.with_transpose() if pattern.derived else made
