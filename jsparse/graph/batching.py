@@ -73,7 +73,7 @@ def batch(
     PatternError if edges exceed their capacity (inside jit, the weights of dynamic graphs become NaN instead);
     DTypeError for dense arrays.
     """
-    given = listed(graphs, "batch")
+    given = as_list(graphs, "batch")
     found = [as_graph(graph, "batch") for graph in given]
     own = Nodes.of([graph.shape[0] for graph in found], nodes, size, "batch")
     return GraphBatch(diagonal(given, found, own, own, nse, "batch"), *on_device([own.graph_of, own.starts]))
@@ -155,7 +155,7 @@ def diagonal(
     return kept.pattern if all(is_pattern(graph) for graph in given) else kept
 
 
-def listed(graphs: Iterable[T], what: str) -> list[T]:
+def as_list(graphs: Iterable[T], what: str) -> list[T]:
     """Return the graphs as a list. Raises ShapeError if there are none, or for a single graph instead of a list."""
     single = is_pattern(graphs) or hasattr(graphs, "shape") or isinstance(graphs, Mapping)
     found = [] if single or not isinstance(graphs, Iterable) else list(graphs)

@@ -80,7 +80,7 @@ def subgraph(subset: ArrayLike, A: Graph, relabel_nodes: bool = False) -> Subgra
         raise ShapeError(
             "Expected the subset of jsparse.graph.subgraph to have each node once. Pass np.unique(subset)."
         )
-    run = _compiled_induced if not known or graph.is_dynamic else _induced
+    run = _compiled_induced if not known or graph.is_dynamic else _induce_subgraph
     found = run(graph, given, bool(relabel_nodes))
     return _bare(found) if is_pattern(A) else found
 
@@ -154,7 +154,7 @@ def _nodes(given: ArrayLike, count: int, what: str) -> Array:
     return array.astype(np.int32)
 
 
-def _induced(graph: SparseTensor, given: Array, relabel: bool) -> Subgraph:
+def _induce_subgraph(graph: SparseTensor, given: Array, relabel: bool) -> Subgraph:
     """Make the subgraph of some nodes, by numpy if the nodes are a numpy array and the graph is static."""
     count, (target, source, *_) = graph.shape[0], coords(graph)
     number: Array
@@ -176,11 +176,11 @@ def _k_hops(graph: SparseTensor, given: Array, hops: int, relabel: bool, flow: s
     xnp = np if known else jnp
     target, source, *_ = coords(graph)
     here, there = (target, source) if flow == "source_to_target" else (source, target)
-    reached = last = _marked(given, count)
+    reached = last = _mark_nodes(given, count)
     followed = xnp.zeros(graph.nse, bool)
     for _ in range(hops):
         hit = _at(last, here, False)
-        last = _marked(there[hit] if known else jnp.where(hit, there, count), count)
+        last = _mark_nodes(there[hit] if known else jnp.where(hit, there, count), count)
         followed, reached = followed | hit, reached | last
     is_kept = followed if directed else _at(reached, here, False) & _at(reached, there, False)
     number = xnp.cumsum(reached, dtype=np.int32) - 1
@@ -189,7 +189,7 @@ def _k_hops(graph: SparseTensor, given: Array, hops: int, relabel: bool, flow: s
     return Subgraph(nodes.astype(np.int32), part, _at(number, given, count), edges)
 
 
-_compiled_induced = jax.jit(_induced, static_argnums=2)
+_compiled_induced = jax.jit(_induce_subgraph, static_argnums=2)
 _compiled_k_hops = jax.jit(_k_hops, static_argnums=(2, 3, 4, 5))
 
 
@@ -208,7 +208,7 @@ def _at(x: Array, index: Array, fill: int | bool) -> Array:
     return x[index] if isinstance(x, np.ndarray) else x.at[index].get(mode="fill", fill_value=fill)
 
 
-def _marked(nodes: Array, count: int) -> Array:
+def _mark_nodes(nodes: Array, count: int) -> Array:
     """Return bools (count,) that are True at the given nodes."""
     if not isinstance(nodes, np.ndarray):
         return jnp.zeros(count, bool).at[nodes].set(True, mode="drop")
