@@ -41,14 +41,14 @@ def _cache(options: argparse.Namespace) -> int:
         print("There is no folder for compiled kernels: JSPARSE_CACHE_DIR is empty.")
         return 0
     try:
-        print(f"Removed {cache.clear()} kernels from {cache.location.cache_dir}." if options.clear else _shown())
+        print(f"Removed {cache.clear()} kernels from {cache.location.cache_dir}." if options.clear else _report())
     except CacheError as error:
         print(error, file=sys.stderr)
         return 1
     return 0
 
 
-def _shown() -> str:
+def _report() -> str:
     found = cache.report()
     return "\n".join(
         [

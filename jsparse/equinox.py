@@ -52,7 +52,7 @@ def tree_serialise_leaves(
         filter_spec, is_leaf: as in `equinox.tree_serialise_leaves`. They decide how all leaves are written, including
             the leaves of tensors, but not how digests are written.
     """
-    eqx.tree_serialise_leaves(path_or_file, _marked(pytree), jax.tree.map(_writing, filter_spec), is_leaf)
+    eqx.tree_serialise_leaves(path_or_file, _mark_tensors(pytree), jax.tree.map(_writing, filter_spec), is_leaf)
 
 
 def tree_deserialise_leaves(
@@ -77,7 +77,9 @@ def tree_deserialise_leaves(
     for leaves of other shapes and dtypes.
     """
     try:
-        found = eqx.tree_deserialise_leaves(path_or_file, _marked(like), jax.tree.map(_reading, filter_spec), is_leaf)
+        found = eqx.tree_deserialise_leaves(
+            path_or_file, _mark_tensors(like), jax.tree.map(_reading, filter_spec), is_leaf
+        )
     except RuntimeError as error:
         if isinstance(cause := _root(error), PatternError):
             raise cause from None
@@ -107,11 +109,11 @@ def _is_marked(x: object) -> bool:
     return isinstance(x, _Marked)
 
 
-def _marked(tree: Any) -> Any:
-    def marked(path: Any, x: Any) -> Any:
+def _mark_tensors(tree: Any) -> Any:
+    def mark(path: Any, x: Any) -> Any:
         return _Marked(_Mark(_digest(x), repr(x), jax.tree_util.keystr(path)), x) if is_tensor(x) else x
 
-    return jax.tree_util.tree_map_with_path(marked, tree, is_leaf=is_tensor)
+    return jax.tree_util.tree_map_with_path(mark, tree, is_leaf=is_tensor)
 
 
 def _digest(tensor: SparseTensor) -> str:
@@ -126,13 +128,13 @@ def _digest(tensor: SparseTensor) -> str:
 def _writing(write: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
     """Return a function that writes a leaf of a pytree: the digest of a `_Mark`, and every other leaf by `write`."""
 
-    def written(file: Any, x: Any) -> None:
+    def write_leaf(file: Any, x: Any) -> None:
         if isinstance(x, _Mark):
             np.save(file, np.array(x.digest))
         else:
             write(file, x)
 
-    return written
+    return write_leaf
 
 
 def _reading(read: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -141,7 +143,7 @@ def _reading(read: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     Raises PatternError if the file has no digest for a `_Mark`, or the digest of another pattern.
     """
 
-    def loaded(file: Any, x: Any) -> Any:
+    def read_leaf(file: Any, x: Any) -> Any:
         if not isinstance(x, _Mark):
             return read(file, x)
         found = np.load(file)
@@ -159,7 +161,7 @@ def _reading(read: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
             )
         return x
 
-    return loaded
+    return read_leaf
 
 
 def _root(error: BaseException) -> BaseException:

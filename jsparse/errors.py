@@ -20,7 +20,7 @@ __all__ = [
     "SemiringError",
     "ShapeError",
     "SubscriptError",
-    "pointed",
+    "point_at",
     "represented",
     "shortened",
 ]
@@ -31,26 +31,26 @@ LINE = 100  # the characters of a long text that a message shows around an error
 
 def represented(x: object, limit: int = 80) -> str:
     """Return the shortened `repr` of an object, or the name of its type if `repr` fails."""
-    return shortened(_shown(repr, x), limit)
+    return shortened(_text_of(repr, x), limit)
 
 
 def shortened(text: object, limit: int = 80) -> str:
     """Shorten a text, or the `str` of an object, to at most `limit` characters, by leaving out the middle."""
-    shown = text if isinstance(text, str) else _shown(str, text)
+    shown = text if isinstance(text, str) else _text_of(str, text)
     if len(shown) <= limit:
         return shown
     behind = limit // 3
     return f"{shown[: limit - behind - 3]}...{shown[len(shown) - behind :]}"
 
 
-def _shown(show: Callable[[object], str], x: object) -> str:
+def _text_of(show: Callable[[object], str], x: object) -> str:
     try:
         return show(x)
     except Exception:  # a foreign class may raise anything, and int has no text above a number of digits
         return f"a {type(x).__name__}"
 
 
-def pointed(text: str, start: int, length: int = 1) -> str:
+def point_at(text: str, start: int, length: int = 1) -> str:
     """A line with the text, cut around `start` if it is long, and a line with carets below the error."""
     first = max(0, min(start - LINE // 2, len(text) - LINE))
     before, behind = "..." * (first > 0), "..." * (first + LINE < len(text))

@@ -189,7 +189,7 @@ def _choose(pattern: Pattern, uses: tuple[int, ...], item: int, stores_zeros: bo
         return FormatChoice(pattern.shape, pattern.nse, uses, 0.0, (), (plain,), plain)
     fills = measure_fills(pattern) if stores_zeros else ()
     candidates = _Candidates(pattern, uses, item)
-    csr, *others = considered = list(candidates.considered(fills, stores_zeros))
+    csr, *others = considered = list(candidates.formats_to_consider(fills, stores_zeros))
     chosen, best = csr, 1.0
     for one in others:
         ratios = [price / of_csr for price, of_csr in zip(one.prices, csr.prices, strict=True)]
@@ -208,7 +208,7 @@ class _Candidates:
         self.is_filled = np.diff(pattern.arrays[0]) != 0
         self.empty = float(1 - np.count_nonzero(self.is_filled) / self.rows)
 
-    def considered(self, fills: Sequence[Fill], stores_zeros: bool) -> Iterator[Considered]:
+    def formats_to_consider(self, fills: Sequence[Fill], stores_zeros: bool) -> Iterator[Considered]:
         """The formats that the facts allow, csr first."""
         yield self._in_blocks("csr", self.nse, 1)
         if self.empty >= EMPTY:
@@ -216,7 +216,7 @@ class _Candidates:
         for fill in (fill for fill in fills if fill.share >= LEAST_FILL):
             elements = self.nse / fill.share
             yield self._in_blocks(f"bsr({fill.side}, {fill.side})", elements, fill.side)
-            if self._visited(fill.side, True) <= (1 - EMPTY) * self.rows / fill.side:
+            if self._rows_to_visit(fill.side, True) <= (1 - EMPTY) * self.rows / fill.side:
                 yield self._in_blocks(f"dbsr({fill.side}, {fill.side})", elements, fill.side, skips=True)
         apart = [x for x in fills if x.side >= LEAST_SIDE and LEAST_IN_PARTS <= x.inside <= MOST_IN_PARTS]
         if apart and min(self.uses) >= LEAST_COLUMNS:
@@ -227,7 +227,7 @@ class _Candidates:
             yield Considered(Format.dense(2).name, tuple(prices), self.item * every)
 
     def _in_blocks(self, name: str, elements: float, side: int, skips: bool = False, adds: bool = False) -> Considered:
-        visited, blocks = self._visited(side, skips), elements / side**2
+        visited, blocks = self._rows_to_visit(side, skips), elements / side**2
         prices = (product_price(elements, side, visited, self.rows, n, adds) for n in self.uses)
         numbers = blocks + visited * (2 if skips else 1) + 1
         return Considered(name, tuple(prices), int(self.index * numbers + self.item * elements))
@@ -241,7 +241,7 @@ class _Candidates:
         parts = ((block_fill(fill.side, fill.side, FILLED), name), (None, "csr"))
         return Considered(f"{name} + csr", tuple(prices), blocks.nbytes + single.nbytes, parts)
 
-    def _visited(self, side: int, skips: bool) -> int:
+    def _rows_to_visit(self, side: int, skips: bool) -> int:
         """The rows of blocks that loops visit."""
         if not skips:
             return self.rows // side

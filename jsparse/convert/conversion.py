@@ -5,7 +5,7 @@ from __future__ import annotations
 from jsparse.base.limits import check_bytes, checked_nse
 from jsparse.convert.choice import choose_format
 from jsparse.convert.composed import to_composed, to_plain
-from jsparse.convert.dynamic_creation import converted, with_derived
+from jsparse.convert.dynamic_creation import convert_dynamic, with_derived
 from jsparse.errors import PatternError
 from jsparse.formats import Format, Pattern
 from jsparse.formats.composed import ComposedFormat
@@ -52,7 +52,7 @@ def asformat(self: SparseTensor, format: Format | ComposedFormat | str, *, nse: 
     if target == self.format and nse is None:
         return self
     nse = sufficient_nse(self.pattern.type, target) if nse is None else nse
-    return converted(self, dynamic_type(self.shape, target, nse))
+    return convert_dynamic(self, dynamic_type(self.shape, target, nse))
 
 
 def _static_in(tensor: SparseTensor, pattern: Pattern, format: Format, nse: int | None) -> SparseTensor:
@@ -83,7 +83,7 @@ def dynamic(self: SparseTensor, nse: int | None = None) -> SparseTensor:
     nse = checked_nse(nse, "dynamic")
     if isinstance(self.pattern, DynamicPattern):
         type_ = self.pattern.type if nse is None else dynamic_type(self.shape, self.format, nse)
-        return self if type_ == self.pattern.type else converted(self, type_)
+        return self if type_ == self.pattern.type else convert_dynamic(self, type_)
     if nse is not None and nse < self.nse:
         raise PatternError(
             f"Expected nse= of at least {self.nse:,}, the slots of {self!r}, but got nse={nse:,}. Pass more, or leave "

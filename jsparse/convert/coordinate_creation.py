@@ -12,7 +12,7 @@ from jax.typing import DTypeLike
 
 from jsparse.base.arrays import Array, check_numbers, given_dtype, host_array, jax_array
 from jsparse.base.limits import check_bytes, checked_nse
-from jsparse.convert.dynamic_creation import from_coordinate_blocks, given_coordinates
+from jsparse.convert.dynamic_creation import from_coordinate_blocks, parse_coordinates
 from jsparse.convert.static_creation import static_tensor
 from jsparse.convert.sums import NUMBERS, scatter_sums
 from jsparse.errors import FormatError, PatternError, ShapeError, shortened
@@ -67,7 +67,7 @@ def from_coords(
         )
     target = None if dtype is None else given_dtype(dtype, "dtype= of from_coords to be a dtype of numbers")
     sizes = sizes_of(shape)
-    coords = given_coordinates(coords)
+    coords = parse_coordinates(coords)
     values = _values(values, coords, sizes, target)
     dynamic = isinstance(coords, jax.core.Tracer) or nse is not None
     format = None if not sizes and format == "coo" else format  # a scalar has no levels

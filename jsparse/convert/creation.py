@@ -169,18 +169,18 @@ def of_any_array(
     """
     kinds = (SparseTensor, Pattern, DynamicPattern) if patterns else (SparseTensor,)
 
-    def extended(function: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[TensorLike, P], R]:
-        def applied(A: TensorLike, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    def extend(function: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[TensorLike, P], R]:
+        def apply(A: TensorLike, /, *args: P.args, **kwargs: P.kwargs) -> R:
             given = A if type(A) is SparseTensor else as_sparse_operand(A, f"jsparse.{name}")
             if isinstance(given, kinds):
                 return function(cast(S, given), *args, **kwargs)
             found: R = of_arrays(given, *args, **kwargs)
             return found
 
-        update_wrapper(applied, function)
-        return applied
+        update_wrapper(apply, function)
+        return apply
 
-    return extended
+    return extend
 
 
 def _with_capacity(tensor: SparseTensor, dynamic: bool, nse: int | None) -> SparseTensor:
@@ -200,7 +200,7 @@ def _with_capacity(tensor: SparseTensor, dynamic: bool, nse: int | None) -> Spar
 
 def _from_traced(x: jax.Array, format: Format | str | None, dynamic: bool, nse: int | None) -> SparseTensor:
     check_numbers(x.dtype, NUMBERS)
-    layout = _resolved(format, x.ndim)
+    layout = _format_or_default(format, x.ndim)
     if layout.is_dense:
         return dense_levels(x, layout)
     if not dynamic or nse is None:
@@ -212,12 +212,12 @@ def _from_traced(x: jax.Array, format: Format | str | None, dynamic: bool, nse: 
     return dynamic_creation.from_traced_dense(x, dynamic_type(x.shape, layout, nse))
 
 
-def _resolved(format: Format | str | None, ndim: int) -> Format:
+def _format_or_default(format: Format | str | None, ndim: int) -> Format:
     return default_format(ndim) if format is None else Format.plain(format, ndim)
 
 
 def _from_dense(x: np.ndarray, format: Format | str | None, dtype: np.dtype | None) -> SparseTensor:
-    layout = _resolved(format, x.ndim)
+    layout = _format_or_default(format, x.ndim)
     if layout.is_dense:
         pattern = Pattern._trusted(x.shape, layout, ())
         return _make(x.transpose(layout.order).reshape(-1), pattern, dtype)
@@ -248,7 +248,7 @@ def _kind(dtype: np.dtype) -> str:
 
 
 def _from_scipy(x: Any, format: Format | str | None, dtype: np.dtype | None) -> SparseTensor:
-    pattern, values, fresh = from_scipy(x, _resolved(format, len(x.shape)), dtype)
+    pattern, values, fresh = from_scipy(x, _format_or_default(format, len(x.shape)), dtype)
     return _make(values, pattern, dtype, fresh)
 
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import Array
-from jsparse.convert.dynamic_creation import assembled
+from jsparse.convert.dynamic_creation import assemble_tensor
 from jsparse.errors import NotYetSupportedError, PatternError
 from jsparse.formats import DynamicType, Format, Level
 from jsparse.formats.composed import ComposedFormat, Width
@@ -57,7 +57,7 @@ def dynamic_to_composed(tensor: SparseTensor, format: ComposedFormat, nse: int |
     limits = [own.dtype.type(size) for own, size in zip(split, sizes, strict=True)]  # padding stays out of range
     digits = jnp.stack([jnp.where(is_inside, own, size) for own, size in zip(split, limits, strict=True)])
     type_ = dynamic_type(sizes, digit_format(blocks.levels), entries * inner)
-    on_levels = assembled(digits, tensor.values, type_, tensor.pattern)
+    on_levels = assemble_tensor(digits, tensor.values, type_, tensor.pattern)
     assert isinstance(on_levels.pattern, DynamicPattern)
     outer, values, slots = on_levels.pattern.retyped(core_type(on_levels.pattern.type)), on_levels.values, entries
     if rule is not None:
@@ -111,7 +111,7 @@ def dynamic_to_plain(tensor: ComposedTensor) -> SparseTensor:
     format = next((x for x in formats if not x.levels[0].kind.is_full), formats[0])
     type_ = dynamic_type(tensor.shape, format, sum(pattern.nse for pattern in patterns))
     together = coords[0] if len(coords) == 1 else jnp.concatenate(coords, axis=1)
-    plain = assembled(together, join_values(values), type_, patterns[0])
+    plain = assemble_tensor(together, join_values(values), type_, patterns[0])
     assert isinstance(plain.pattern, DynamicPattern)
     pattern = reduce(DynamicPattern.overflowed_with, patterns[1:], plain.pattern)
     return SparseTensor._unchecked(plain.values, pattern)

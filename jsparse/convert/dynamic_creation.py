@@ -70,7 +70,7 @@ def from_coordinate_blocks(
         direct = natural == layout
         type_ = dynamic_type(sizes, natural, capacity if direct else coords.shape[1] * inner)
         made = from_traced_coords(coords, blocks, type_, dtype)
-        return made if direct else converted(made, dynamic_type(sizes, layout, capacity))
+        return made if direct else convert_dynamic(made, dynamic_type(sizes, layout, capacity))
     blocks, rows = _within(coords, blocks, sizes[:outer])
     made = static_tensor(rows, blocks, sizes, natural, dtype)
     return made if natural == layout else made.asformat(layout, nse=nse)
@@ -95,7 +95,7 @@ def _within(coords: Array, blocks: Array, sizes: Sequence[int]) -> tuple[Any, tu
     return blocks, tuple(jnp.where(are_inside, coords, bounds))
 
 
-def given_coordinates(coords: npt.ArrayLike) -> Array:
+def parse_coordinates(coords: npt.ArrayLike) -> Array:
     """Convert coordinates to a numpy array, or to a traced array if they are traced or a list with traced rows.
 
     Raises PatternError if they cannot be converted.
@@ -115,7 +115,7 @@ def index_like(coords: npt.ArrayLike, sizes: tuple[int, ...], n: int | None = No
     Concrete coordinates become a numpy array. Raises PatternError for a wrong shape or dtype, ShapeError if
     the number of entries is not `n`. If `n` is None, any number of entries is accepted.
     """
-    coords = given_coordinates(coords)
+    coords = parse_coordinates(coords)
     check_constant(coords.shape, "coordinates")
     if coords.ndim != 2 or coords.shape[0] != len(sizes):
         raise PatternError(
@@ -168,10 +168,10 @@ def from_traced_coords(coords: Array, values: Array, type_: DynamicType, dtype: 
     if values.ndim > 1:
         blocks = prod(type_.shape[outer:])
         core = DynamicType(type_.shape[:outer], Format(type_.format.levels[:outer]), type_.nse // max(blocks, 1))
-    return _assembled(coords, values, core, type_, dtype=dtype)
+    return _assemble_blocks(coords, values, core, type_, dtype=dtype)
 
 
-def _assembled(
+def _assemble_blocks(
     coords: Array,
     values: Array,
     core: DynamicType,
@@ -184,22 +184,22 @@ def _assembled(
     `core` is `type_` without the dense levels that store blocks. If the pattern `already`, from which the entries come,
     has overflowed, the result has overflowed, too. `dtype` is the result's dtype, by default the dtype of the values.
     """
-    match assembled_on_host(coords, values, core, dtype):
+    match assemble_on_host(coords, values, core, dtype):
         case int() as count:
             raise overflow_error(type_, count * (type_.nse // core.nse if core.nse else 1))
         case (found, arrays):
-            return _checked(found, DynamicPattern(type_, arrays), already)
+            return _make_tensor(found, DynamicPattern(type_, arrays), already)
     made = assemble(jnp.asarray(coords), core)
-    return _checked(slot_sums(values, made, core.nse, dtype), DynamicPattern(type_, made.arrays), already)
+    return _make_tensor(slot_sums(values, made, core.nse, dtype), DynamicPattern(type_, made.arrays), already)
 
 
 def from_traced_dense(x: jax.Array, type_: DynamicType) -> SparseTensor:
     """Make a tensor of type `type_` from the nonzero elements of `x`. It is differentiable in these elements."""
     pattern = DynamicPattern(type_, nonzero(x, type_))
-    return _checked(_sampled(x, pattern), pattern)
+    return _make_tensor(_read_at_entries(x, pattern), pattern)
 
 
-def _sampled(x: jax.Array, pattern: DynamicPattern) -> jax.Array:
+def _read_at_entries(x: jax.Array, pattern: DynamicPattern) -> jax.Array:
     """Read the elements of a dense array at the entries of a pattern, by the einsum `ij->ij`. The shape is (nse,)."""
     letters, core = letters_of(x.ndim), core_type(pattern.type)
     stored = tuple(letters[dim] for dim in pattern.format.order)
@@ -209,7 +209,7 @@ def _sampled(x: jax.Array, pattern: DynamicPattern) -> jax.Array:
     return einsum_p.bind(*same_varying((x, *pattern.arrays)), spec=spec)
 
 
-def converted(tensor: SparseTensor, type_: DynamicType) -> SparseTensor:
+def convert_dynamic(tensor: SparseTensor, type_: DynamicType) -> SparseTensor:
     """Convert a dynamic tensor to another format or capacity. An overflowed tensor stays overflowed."""
     assert isinstance(tensor.pattern, DynamicPattern)
     whole = _whole(tensor.pattern, type_.format) if is_on_host(tensor.values) else None
@@ -226,10 +226,12 @@ def converted(tensor: SparseTensor, type_: DynamicType) -> SparseTensor:
         operands = [tensor.values, *tensor.pattern.arrays]
         values, *made = on_device([moved, *padded_arrays(type_, arrays, shared=whole.arrays)], operands)
         return SparseTensor._unchecked(values, DynamicPattern(type_, tuple(made)))
-    return assembled(expand(tensor.pattern.arrays, tensor.pattern.type), tensor.values, type_, tensor.pattern)
+    return assemble_tensor(expand(tensor.pattern.arrays, tensor.pattern.type), tensor.values, type_, tensor.pattern)
 
 
-def assembled(coords: Array, values: Array, type_: DynamicType, already: DynamicPattern | None = None) -> SparseTensor:
+def assemble_tensor(
+    coords: Array, values: Array, type_: DynamicType, already: DynamicPattern | None = None
+) -> SparseTensor:
     """Make a tensor of type `type_` from entries of dynamic patterns, in any order. Duplicates are summed.
 
     Args:
@@ -239,13 +241,13 @@ def assembled(coords: Array, values: Array, type_: DynamicType, already: Dynamic
 
     Raises PatternError if a concrete count exceeds the capacity.
     """
-    return _assembled(coords, values, type_, type_, already)
+    return _assemble_blocks(coords, values, type_, type_, already)
 
 
-def converted_pattern(pattern: DynamicPattern, type_: DynamicType) -> DynamicPattern:
+def convert_pattern(pattern: DynamicPattern, type_: DynamicType) -> DynamicPattern:
     """Convert a dynamic pattern to another format or capacity. An overflowed pattern stays overflowed."""
     made = assemble(expand(pattern.arrays, pattern.type), type_)
-    return _checked_pattern(DynamicPattern(type_, made.arrays), pattern)
+    return _carry_overflow(DynamicPattern(type_, made.arrays), pattern)
 
 
 def _whole(pattern: DynamicPattern, format: Format) -> Stored | None:
@@ -269,12 +271,12 @@ def with_derived(pattern: DynamicPattern) -> DynamicPattern:
     type_ = DynamicType(core.shape, derived_format(cast(Any, core), order), core.nse)
     whole = _whole(DynamicPattern(core, pattern.arrays), type_.format)
     if whole is not None:
-        return replace(pattern, derived=(_derived(whole, type_, pattern.arrays),))
+        return replace(pattern, derived=(_derive_transpose(whole, type_, pattern.arrays),))
     made = assemble(expand(pattern.arrays, core), type_)
     return replace(pattern, derived=(Derived(type_, made.arrays, made.order, made.slots),))
 
 
-def _derived(whole: Stored, type_: DynamicType, operands: Sequence[jax.Array]) -> Derived:
+def _derive_transpose(whole: Stored, type_: DynamicType, operands: Sequence[jax.Array]) -> Derived:
     """Make the transposed index of known entries on the host. A program makes an equal index by `assemble`."""
     arrays, moved = reordered(whole, type_.format)
     count, dtype = whole.nse, slots_dtype(type_, type_.nse)
@@ -286,17 +288,17 @@ def _derived(whole: Stored, type_: DynamicType, operands: Sequence[jax.Array]) -
     return Derived(type_, tuple(made[:-2]), *made[-2:])
 
 
-def _checked(values: jax.Array, pattern: DynamicPattern, already: DynamicPattern | None = None) -> SparseTensor:
+def _make_tensor(values: jax.Array, pattern: DynamicPattern, already: DynamicPattern | None = None) -> SparseTensor:
     """Make the tensor of `values` on `pattern`. Float values become NaN if `pattern` or `already` has overflowed.
 
     `already` is the pattern from which `pattern` was made. Raises PatternError if a concrete count exceeds the
     capacity.
     """
-    pattern = _checked_pattern(pattern, already)
+    pattern = _carry_overflow(pattern, already)
     return SparseTensor._bounded(values, pattern)
 
 
-def _checked_pattern(pattern: DynamicPattern, already: DynamicPattern | None = None) -> DynamicPattern:
+def _carry_overflow(pattern: DynamicPattern, already: DynamicPattern | None = None) -> DynamicPattern:
     """Mark a pattern as overflowed if `already`, the pattern from which it was made, has overflowed.
 
     Raises PatternError if a concrete count exceeds the capacity.
@@ -310,7 +312,7 @@ def _checked_pattern(pattern: DynamicPattern, already: DynamicPattern | None = N
     return pattern
 
 
-def assembled_on_host(
+def assemble_on_host(
     coords: Array, values: Array, type_: DynamicType, dtype: np.dtype | None = None
 ) -> tuple[jax.Array, tuple[jax.Array, ...]] | int | None:
     """Assemble entries on the host. Returns the values and index arrays that `assemble` and `slot_sums` would compute.

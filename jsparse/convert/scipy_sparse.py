@@ -11,7 +11,7 @@ import numpy as np
 
 from jsparse.base.arrays import check_local, device_array
 from jsparse.convert.composed import to_plain
-from jsparse.convert.scipy_structure import blocks, compressed, entries_of, scipy_sparse
+from jsparse.convert.scipy_structure import as_compressed, blocks, entries_of, scipy_sparse
 from jsparse.convert.sums import NUMBERS, summands
 from jsparse.errors import DTypeError, PatternError, ShapeError, shortened
 from jsparse.formats import Format, Pattern
@@ -37,9 +37,9 @@ def from_scipy(x: Any, format: Format, dtype: np.dtype | None = None) -> tuple[P
     shape = checked_shape(x.shape, format)
     try:
         if x.format in ("csr", "csc"):
-            parts = compressed(x, shape)
+            parts = as_compressed(x, shape)
             if parts.is_sorted and x.format == format.name:
-                return Pattern._trusted(shape, format, parts.copied(shape)), parts.values, False
+                return Pattern._trusted(shape, format, parts.copy_arrays(shape)), parts.values, False
             rows, values = parts.entries(x.format, shape)
         else:
             rows, values = entries_of(x, shape)

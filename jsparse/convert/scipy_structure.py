@@ -29,7 +29,7 @@ _UNSORTED = 4  # the bit of `_native.faults` for entries out of order or repeate
 _Entries = tuple[Sequence[np.ndarray], np.ndarray]  # coordinates by dimension, and values
 
 
-def compressed(x: Any, shape: tuple[int, ...]) -> Compressed:
+def as_compressed(x: Any, shape: tuple[int, ...]) -> Compressed:
     """Return the checked parts of a csr or csc array."""
     rows, columns = (1, *shape)[-2:]  # csr of one dimension is one row
     return Compressed.of(x, rows, columns, 1) if x.format == "csr" else Compressed.of(x, columns, rows, 1)
@@ -77,7 +77,7 @@ class Compressed:
             raise _fault(pointers, coordinates, inner)
         return Compressed(pointers, coordinates, values[:count], not faults)
 
-    def copied(self, shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    def copy_arrays(self, shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         """Copy the pointers and coordinates, in the index dtype of a pattern of that shape."""
         dtype = index_dtype(shape, [len(self.pointers), len(self.coordinates)])
         return np.array(self.pointers, dtype), np.array(self.coordinates, dtype)
@@ -128,7 +128,7 @@ def blocks(x: Any, shape: Sequence[int]) -> Compressed:
 def _of_bsr(x: Any, shape: Sequence[int]) -> _Entries:
     parts = blocks(x, shape)
     checked = (parts.values, parts.coordinates, parts.pointers)
-    return _converted(scipy_sparse().bsr_array, checked, shape)
+    return _convert_by_scipy(scipy_sparse().bsr_array, checked, shape)
 
 
 def _of_dia(x: Any, shape: Sequence[int]) -> _Entries:
@@ -140,10 +140,10 @@ def _of_dia(x: Any, shape: Sequence[int]) -> _Entries:
     inside = (offsets > -shape[0]) & (offsets < shape[1])
     if not inside.all():
         offsets, data = offsets[inside], data[inside]
-    return _converted(scipy_sparse().dia_array, (data, native(offsets)), shape)
+    return _convert_by_scipy(scipy_sparse().dia_array, (data, native(offsets)), shape)
 
 
-def _converted(make: Callable[..., Any], parts: tuple[np.ndarray, ...], shape: Sequence[int]) -> _Entries:
+def _convert_by_scipy(make: Callable[..., Any], parts: tuple[np.ndarray, ...], shape: Sequence[int]) -> _Entries:
     """Return the coordinates and values of the array that `make` makes from checked parts. scipy converts it to coo."""
     try:
         found = make(parts, shape=tuple(shape)).tocoo()
@@ -168,17 +168,17 @@ def _of_lil(x: Any, shape: Sequence[int]) -> _Entries:
         rows = x.tocsr()
     except (TypeError, ValueError, OverflowError) as error:
         raise PatternError(f"Expected data to be lists of {shortened(x.dtype)}: {shortened(error, 160)}.") from error
-    return compressed(rows, tuple(shape)).entries("csr", shape)
+    return as_compressed(rows, tuple(shape)).entries("csr", shape)
 
 
 def _of_dok(x: Any, shape: Sequence[int]) -> _Entries:
     keys = list(x.keys())
     if len(shape) == 1:
-        return [_known_integers(keys, "the keys")], _known_numbers(x.values(), x.dtype)
+        return [_integers_from(keys, "the keys")], _numbers_from(x.values(), x.dtype)
     if not all(type(key) is tuple and len(key) == len(shape) for key in keys):
         raise PatternError(f"Expected keys that are tuples of {len(shape)} coordinates.")
-    flat = _known_integers(chain.from_iterable(keys), "the keys")
-    return list(flat.reshape(-1, len(shape)).T), _known_numbers(x.values(), x.dtype)
+    flat = _integers_from(chain.from_iterable(keys), "the keys")
+    return list(flat.reshape(-1, len(shape)).T), _numbers_from(x.values(), x.dtype)
 
 
 def _of_others(x: Any, shape: Sequence[int]) -> _Entries:
@@ -218,14 +218,14 @@ def _numbers(x: Any, ndim: int) -> np.ndarray:
     return array
 
 
-def _known_integers(given: Iterable[Any], name: str) -> np.ndarray:
+def _integers_from(given: Iterable[Any], name: str) -> np.ndarray:
     try:
         return np.fromiter(map(operator.index, given), np.int64)
     except (TypeError, OverflowError) as error:
         raise PatternError(f"Expected {name} to hold integers, but one is none: {shortened(error)}.") from error
 
 
-def _known_numbers(given: Iterable[Any], dtype: np.dtype) -> np.ndarray:
+def _numbers_from(given: Iterable[Any], dtype: np.dtype) -> np.ndarray:
     found = given_dtype(dtype, "an array of numbers to make a SparseTensor from")
     try:
         return np.fromiter(given, found)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jsparse.base.arrays import narrow_array
-from jsparse.convert.sums import NUMBERS, converted, scatter_sums, summands
+from jsparse.convert.sums import NUMBERS, convert_values, scatter_sums, summands
 from jsparse.formats import Format, Pattern
 from jsparse.formats.build import Built
 from jsparse.primitives.host import is_on_host, on_device
@@ -29,7 +29,7 @@ def static_tensor(
         pattern, built = _of_blocks(rows, sizes, layout)
         if not built.is_identity:
             values = scatter_sums(values, (built.slots(),), (built.nse,), dtype)
-        return SparseTensor((values if values.dtype == dtype else converted(values, dtype)).reshape(-1), pattern)
+        return SparseTensor((values if values.dtype == dtype else convert_values(values, dtype)).reshape(-1), pattern)
     given = summands(np.asarray(values), dtype)
     if len(rows) == len(sizes):
         pattern, sums = Pattern.of_entries(rows, given, sizes, layout)

@@ -35,15 +35,15 @@ def summands(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return cast(values, np.dtype(np.float64) if is_long and _may_overflow(values, wide) else wide)
 
 
-def _widened(values: Array, dtype: np.dtype) -> jax.Array:
+def _widen_values(values: Array, dtype: np.dtype) -> jax.Array:
     """Convert values as `summands` does, but to 32 bits if x64 is off, and to floats for any float result."""
     wide = sum_dtype(values.dtype, dtype)
     if wide.kind in "iu" and jnp.issubdtype(dtype, jnp.inexact):
         wide = np.dtype(np.float64)
-    return converted(values, jax.dtypes.canonicalize_dtype(wide) if values.dtype.itemsize <= 4 else wide)
+    return convert_values(values, jax.dtypes.canonicalize_dtype(wide) if values.dtype.itemsize <= 4 else wide)
 
 
-def converted(values: Array, dtype: np.dtype) -> jax.Array:
+def convert_values(values: Array, dtype: np.dtype) -> jax.Array:
     """Convert values to a jax array of `dtype`, which becomes 32 bits wide if x64 is off."""
     if isinstance(values, np.ndarray):
         return device_array(values, NUMBERS, dtype)
@@ -68,17 +68,17 @@ def scatter_sums(
     whole = (*shape, *values.shape[1:])
     check_bytes(whole, dtype, "the values of all slots", "Use a format with fewer dense levels.")
     if is_on_host(values, *coordinates):
-        sums = _scattered(summands(np.asarray(values), dtype), coordinates, shape)
+        sums = _scatter_sums(summands(np.asarray(values), dtype), coordinates, shape)
         return on_device([narrow_array(sums, NUMBERS, dtype)], [values])[0]
     if values.dtype != dtype:
-        return converted(scatter_sums(_widened(values, dtype), coordinates, shape), dtype)
-    values = converted(values, dtype)
+        return convert_values(scatter_sums(_widen_values(values, dtype), coordinates, shape), dtype)
+    values = convert_values(values, dtype)
     if values.dtype == np.bool_ and len(values):
         return jnp.zeros(whole, values.dtype).at[tuple(coordinates)].max(values, mode="drop")
     return row_sums(values, coordinates, shape)
 
 
-def _scattered(values: np.ndarray, coordinates: Sequence[Array], shape: tuple[int, ...]) -> np.ndarray:
+def _scatter_sums(values: np.ndarray, coordinates: Sequence[Array], shape: tuple[int, ...]) -> np.ndarray:
     sums = np.zeros((*shape, *values.shape[1:]), sum_dtype(values.dtype))
     with np.errstate(over="ignore", invalid="ignore"):
         np.add.at(sums, tuple(coordinates), values.astype(sums.dtype, copy=False))
@@ -91,8 +91,8 @@ def slot_sums(values: Any, made: Assembled, nse: int, dtype: np.dtype | None = N
     `dtype` is the dtype of the result, by default the dtype of the values.
     """
     if dtype is not None and values.dtype != dtype:
-        return converted(slot_sums(_widened(values, dtype), made, nse), dtype)
-    values = converted(values, values.dtype)
+        return convert_values(slot_sums(_widen_values(values, dtype), made, nse), dtype)
+    values = convert_values(values, values.dtype)
     # The sum is the product M · values with a csr matrix M (nse x inputs) of ones: M[q, k] = 1 if input k belongs to
     # slot q. Its transposed index has one entry in each row, at `slots`, so the cotangent is a gather.
     inputs = values.shape[0]

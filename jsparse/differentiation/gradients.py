@@ -106,16 +106,16 @@ def value_and_grad(
         )
 
     @wraps(fun)
-    def differentiated(*args: Any, **kwargs: Any) -> Any:
+    def differentiate(*args: Any, **kwargs: Any) -> Any:
         numbers = [_argument_index(n, args) for n in ([argnums] if isinstance(argnums, int) else argnums)]
 
         def of_values(*chosen: Any) -> Any:
             given = list(args)
             for n, x in zip(numbers, chosen, strict=True):
-                given[n] = _closed(x)
+                given[n] = _restore_objects(x)
             return fun(*given, **kwargs)
 
-        chosen = tuple(_opened(args[n]) for n in numbers)
+        chosen = tuple(_extract_values(args[n]) for n in numbers)
         if rows is None:
             positions = tuple(range(len(numbers)))
             value, found = jax.value_and_grad(of_values, argnums=positions, has_aux=has_aux, **options)(*chosen)
@@ -123,10 +123,10 @@ def value_and_grad(
             given = tuple(args[n] for n in numbers)
             is_table = _is_table(rows, given[0] if isinstance(argnums, int) else given)
             value, found = value_and_grad_of_rows(of_values, is_table, has_aux, repeated == "mean", **options)(*chosen)
-        found = tuple(_closed(x, of_gradients=True) for x in found)
+        found = tuple(_restore_objects(x, of_gradients=True) for x in found)
         return value, found[0] if isinstance(argnums, int) else found
 
-    return differentiated
+    return differentiate
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,10 +168,10 @@ def _is_sparse(x: object) -> bool:
     return isinstance(x, SparseTensor | DynamicPattern | Overriding) or is_jax_sparse(x)
 
 
-def _opened(x: Any) -> Any:
+def _extract_values(x: Any) -> Any:
     """Replace each object with index arrays in a pytree by its values."""
 
-    def opened(leaf: Any) -> Any:
+    def extract(leaf: Any) -> Any:
         if isinstance(leaf, SparseTensor):
             check_alive(leaf.values, "the values of each tensor that jsparse.grad takes")
             return _Values(leaf.values, _Source(leaf)) if leaf.is_dynamic else leaf
@@ -181,18 +181,18 @@ def _opened(x: Any) -> Any:
             return _Values(leaf.values, _Source(leaf))
         return _Values(leaf.data, _Source(leaf)) if is_jax_sparse(leaf) else leaf
 
-    return jax.tree.map(opened, x, is_leaf=_is_sparse)
+    return jax.tree.map(extract, x, is_leaf=_is_sparse)
 
 
-def _closed(x: Any, of_gradients: bool = False) -> Any:
-    """Make the objects again from the values that `_opened` left in a pytree, or their gradients."""
+def _restore_objects(x: Any, of_gradients: bool = False) -> Any:
+    """Make the objects again from the values that `_extract_values` left in a pytree, or their gradients."""
 
-    def closed(leaf: Any) -> Any:
+    def restore(leaf: Any) -> Any:
         if not isinstance(leaf, _Values):
             return leaf
         return leaf.source.gradient(leaf.values) if of_gradients else leaf.source.with_values(leaf.values)
 
-    return jax.tree.map(closed, x, is_leaf=lambda leaf: isinstance(leaf, _Values))
+    return jax.tree.map(restore, x, is_leaf=lambda leaf: isinstance(leaf, _Values))
 
 
 def _is_table(rows: Any, argument: Any) -> list[bool]:

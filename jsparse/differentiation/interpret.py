@@ -15,7 +15,7 @@ from jsparse import _compat
 from jsparse.differentiation import lookups
 from jsparse.differentiation.table import Reader, Table, Value
 from jsparse.errors import NotYetSupportedError
-from jsparse.sparsification.equation import CALLS, CHECKPOINTS, Equation, walked
+from jsparse.sparsification.equation import CALLS, CHECKPOINTS, Equation, evaluate_jaxpr
 from jsparse.sparsification.origin import UNKNOWN, Origin
 
 
@@ -42,7 +42,7 @@ def interpret(
             return []  # what it prints is printed by the evaluation
         return [*equation.results(values)]
 
-    return walked(closed, inputs, step)
+    return evaluate_jaxpr(closed, inputs, step)
 
 
 def arrays(values: Sequence[Value], what: str) -> list[jax.Array]:
@@ -73,15 +73,15 @@ def _inside(
     return function
 
 
-def inlined(equation: Equation, _: Reader, *inputs: Value) -> list[Value]:
+def inline_call(equation: Equation, _: Reader, *inputs: Value) -> list[Value]:
     """Evaluate the equations of a called function, such as a jitted one, in place of the call."""
-    return equation.interpret(equation.called, inputs)
+    return equation.interpret(equation.callee, inputs)
 
 
-def checkpointed(equation: Equation, reader: Reader, *inputs: Value) -> list[Value]:
+def interpret_checkpoint(equation: Equation, reader: Reader, *inputs: Value) -> list[Value]:
     """Evaluate a checkpointed function inside a new `jax.checkpoint`, with the policy of the original one."""
     tables: list[int] = []
-    function = _inside(equation, equation.called, reader, tables)
+    function = _inside(equation, equation.callee, reader, tables)
 
     def of_rows(*rows: jax.Array) -> tuple[list[jax.Array], list[jax.Array]]:
         pairs = zip(inputs, rows, strict=True)
@@ -93,7 +93,7 @@ def checkpointed(equation: Equation, reader: Reader, *inputs: Value) -> list[Val
     return list(found)
 
 
-def scanned(equation: Equation, reader: Reader, *inputs: Value) -> list[Value]:
+def interpret_scan(equation: Equation, reader: Reader, *inputs: Value) -> list[Value]:
     """Run a loop in `jax.lax.scan`. Each step may look up rows of tables that are the same in all steps."""
     params = equation.params
     constants, carries = _compat.scan_counts(params)
@@ -113,7 +113,7 @@ def scanned(equation: Equation, reader: Reader, *inputs: Value) -> list[Value]:
     return [*last, *collected]
 
 
-def branched(equation: Equation, reader: Reader, which: Value, *inputs: Value) -> list[Value]:
+def interpret_branches(equation: Equation, reader: Reader, which: Value, *inputs: Value) -> list[Value]:
     """Run one branch in `jax.lax.switch`.
 
     Each lookup in a branch that does not run is recorded as index -1, which is no row.
@@ -137,8 +137,8 @@ def branched(equation: Equation, reader: Reader, which: Value, *inputs: Value) -
 
 _RULES: dict[str, Callable[..., Any]] = {
     **lookups.RULES,
-    **dict.fromkeys(CALLS, inlined),
-    **dict.fromkeys(CHECKPOINTS, checkpointed),
-    "scan": scanned,
-    "cond": branched,
+    **dict.fromkeys(CALLS, inline_call),
+    **dict.fromkeys(CHECKPOINTS, interpret_checkpoint),
+    "scan": interpret_scan,
+    "cond": interpret_branches,
 }

@@ -33,13 +33,13 @@ from jsparse.sparsification.equation import Equation
 
 def whole(equation: Equation, *_: object) -> Never:
     """Raise NotYetSupportedError for an operation that reads a table in another way than by looking up rows."""
-    raise equation.unsupported(
+    raise equation.not_supported(
         "reads a table whose gradient is to have rows, but not by looking up rows",
         "Look up rows, table[ids]; or leave the table out of rows=, so that its gradient is an array.",
     )
 
 
-def gathered(equation: Equation, reader: Reader, table: Value, indices: Value) -> jax.Array:
+def gather_rows(equation: Equation, reader: Reader, table: Value, indices: Value) -> jax.Array:
     """Take rows at an array of indices: complete rows, or some elements of each row."""
     params = equation.params
     numbers, modes = params["dimension_numbers"], jax.lax.GatherScatterMode
@@ -100,7 +100,7 @@ def _in_order(found: jax.Array, dims: Sequence[int], numbers: jax.lax.GatherDime
     return jnp.squeeze(jnp.transpose(found, (*order, *ones)), tuple(range(rank, found.ndim)))
 
 
-def sliced_at(equation: Equation, reader: Reader, table: Value, *starts: Value) -> jax.Array:
+def take_row(equation: Equation, reader: Reader, table: Value, *starts: Value) -> jax.Array:
     """Take one row, or a part of one row. The index is clipped to the table."""
     first, *others = starts
     if not isinstance(table, Table) or isinstance(first, Table) or equation.params["slice_sizes"][0] != 1:
@@ -110,7 +110,7 @@ def sliced_at(equation: Equation, reader: Reader, table: Value, *starts: Value) 
     return equation.bind(table.rows, place, *rest).astype(table.dtype)
 
 
-def sliced(equation: Equation, reader: Reader, table: Table) -> Table | jax.Array:
+def slice_rows(equation: Equation, reader: Reader, table: Table) -> Table | jax.Array:
     """Take a range of rows, or a range of the elements of each row."""
     params, count = equation.params, len(table.rows)
     first, *starts = params["start_indices"]
@@ -129,17 +129,17 @@ def of_each_row(equation: Equation, _: Reader, *inputs: Value) -> Table:
     tables = [x for x in inputs if isinstance(x, Table)]
     if any(not isinstance(x, Table) and np.ndim(x) for x in inputs) or len({x.number for x in tables}) > 1:
         whole(equation)
-    return tables[0].with_rows(equation.bind(*(x.rounded if isinstance(x, Table) else x for x in inputs)))
+    return tables[0].with_rows(equation.bind(*(x.rows_in_dtype if isinstance(x, Table) else x for x in inputs)))
 
 
-def reshaped(equation: Equation, _: Reader, table: Table) -> Table:
+def reshape_rows(equation: Equation, _: Reader, table: Table) -> Table:
     """Reshape each row."""
     if not equation.shape or equation.shape[0] != table.size:
         whole(equation)
-    return table.with_rows(table.rounded.reshape(len(table.rows), *equation.shape[1:]))
+    return table.with_rows(table.rows_in_dtype.reshape(len(table.rows), *equation.shape[1:]))
 
 
-def multiplied(equation: Equation, reader: Reader, *inputs: Value) -> jax.Array:
+def multiply_by_rows(equation: Equation, reader: Reader, *inputs: Value) -> jax.Array:
     """Compute an einsum in which the coordinates of a pattern select rows of a table.
 
     Examples are embedding bags, indirect accesses, and products of a sparse matrix and a table.
@@ -147,7 +147,7 @@ def multiplied(equation: Equation, reader: Reader, *inputs: Value) -> jax.Array:
     return _product(equation, reader, equation.params["spec"], inputs, equation.dtype)
 
 
-def added(equation: Equation, reader: Reader, *inputs: Value) -> jax.Array:
+def add_products_of_rows(equation: Equation, reader: Reader, *inputs: Value) -> jax.Array:
     """Compute a sum of einsums that look up rows of a table."""
     work: Sum = equation.params["work"]
     wide = np.dtype(unrounded(work.dtype))
@@ -162,7 +162,7 @@ def _product(equation: Equation, reader: Reader, spec: Spec, inputs: Sequence[Va
         if isinstance(table, Table):
             spec = _on_places(equation, reader, spec, n, table, arrays)
             # Derivatives of a maximum compare a product with it, so both have to be rounded alike.
-            factors[n] = table.rows if spec.semiring.is_linear and spec.mask is None else table.rounded
+            factors[n] = table.rows if spec.semiring.is_linear and spec.mask is None else table.rows_in_dtype
     spec = spec.with_dtype(dtype, [x.dtype for x in factors])
     operands = in_own_shapes(spec, (*factors, *(array for part in arrays for array in part)))
     found: jax.Array = einsum_p.bind(*same_varying(operands), spec=spec)
@@ -228,11 +228,11 @@ _OF_SHAPES = {"broadcast_in_dim", "reshape", "squeeze", "optimization_barrier"}
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(sorted(ELEMENTWISE - _OF_SHAPES), of_each_row),
-    **dict.fromkeys(("reshape", "squeeze"), reshaped),
-    "gather": gathered,
-    "dynamic_slice": sliced_at,
-    "slice": sliced,
-    "jsparse_einsum": multiplied,
-    "jsparse_sum": added,
+    **dict.fromkeys(("reshape", "squeeze"), reshape_rows),
+    "gather": gather_rows,
+    "dynamic_slice": take_row,
+    "slice": slice_rows,
+    "jsparse_einsum": multiply_by_rows,
+    "jsparse_sum": add_products_of_rows,
 }
 """The rule of each primitive with a table among its inputs, by name."""

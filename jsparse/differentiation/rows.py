@@ -79,7 +79,7 @@ def value_and_grad_of_rows(
     With `is_mean`, the gradient of a row is divided by the number of its lookups.
     """
 
-    def differentiated(*arguments: Any) -> tuple[Any, Any]:
+    def differentiate(*arguments: Any) -> tuple[Any, Any]:
         leaves, structure = jax.tree.flatten(arguments)
         traced, out = jax.make_jaxpr(function, return_shape=True)(*arguments)
         closed = _compat.without_dead_equations(traced)
@@ -87,7 +87,7 @@ def value_and_grad_of_rows(
         ids = _ids(closed, leaves, places)
         patterns = [pattern_of_rows(own, leaves[at].shape) for own, at in zip(ids, places, strict=True)]
         known = [numbers_of_rows(pattern) for pattern in patterns]
-        tables = {at: _known_rows(n, jnp.asarray(leaves[at]), known[n]) for n, at in enumerate(places)}
+        tables = {at: _table_of_rows(n, jnp.asarray(leaves[at]), known[n]) for n, at in enumerate(places)}
         given = [tables[n].rows if n in tables else x for n, x in enumerate(leaves)]
 
         def of_rows(*inputs: Any) -> Any:
@@ -108,10 +108,10 @@ def value_and_grad_of_rows(
             gradients[n] = SparseTensor._unchecked(pattern.in_use(values), pattern.of_gradient())
         return value, jax.tree.unflatten(structure, gradients)
 
-    return differentiated
+    return differentiate
 
 
-def _known_rows(number: int, table: jax.Array, numbers: jax.Array) -> Table:
+def _table_of_rows(number: int, table: jax.Array, numbers: jax.Array) -> Table:
     return Table.of(number, len(table), rows_at(table, numbers))
 
 

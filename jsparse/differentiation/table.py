@@ -37,7 +37,7 @@ class Table:
         return Table(number, size, rows.astype(unrounded(rows.dtype.name)), rows.dtype)
 
     @property
-    def rounded(self) -> jax.Array:
+    def rows_in_dtype(self) -> jax.Array:
         """The rows in `dtype`, the dtype of the table in the jaxpr."""
         return self.rows.astype(self.dtype)
 
@@ -80,9 +80,9 @@ class Reader:
         If `is_clipped`, ids are first clipped to the rows of the table.
         """
         numbers = jnp.asarray(index_numbers(jnp.asarray(ids), table.size))
-        return self._found(table, jnp.clip(numbers, 0, table.size - 1) if is_clipped else numbers)
+        return self._look_up(table, jnp.clip(numbers, 0, table.size - 1) if is_clipped else numbers)
 
-    def _found(self, table: Table, numbers: jax.Array) -> jax.Array:
+    def _look_up(self, table: Table, numbers: jax.Array) -> jax.Array:
         self.note([table.number], [numbers])
         return numbers
 
@@ -107,7 +107,7 @@ class Places(Reader):
     def inside(self) -> Reader:
         return Places(self.known)
 
-    def _found(self, table: Table, numbers: jax.Array) -> jax.Array:
+    def _look_up(self, table: Table, numbers: jax.Array) -> jax.Array:
         known = self.known[table.number]
         is_row = (numbers >= 0) & (numbers < table.size)
         return jnp.where(is_row, jnp.searchsorted(known, numbers.astype(known.dtype)), len(known))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from jsparse.base.dataclass import dataclass
-from jsparse.errors import FormatError, NotYetSupportedError, SubscriptError, pointed, shortened
+from jsparse.errors import FormatError, NotYetSupportedError, SubscriptError, point_at, shortened
 from jsparse.formats.digits import DigitLevel, radix_fault
 from jsparse.formats.levels import (
     COMPRESSED,
@@ -234,4 +234,4 @@ class _Notation:
         return SubscriptError(self.point(token, message))
 
     def point(self, token: _Token, message: str) -> str:
-        return f"{message}.\n{pointed(self.text, token.start, len(token.text))}"
+        return f"{message}.\n{point_at(self.text, token.start, len(token.text))}"

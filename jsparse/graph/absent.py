@@ -55,14 +55,14 @@ class _Domain(NamedTuple):
         """The number of values that the outer number may have, which is 0 in a block without pairs."""
         return jnp.minimum(self.rows, self.columns) * self.parts
 
-    def permuted(self, at: jax.Array, keys: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def pair_at(self, at: jax.Array, keys: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         """Return the row and the column at a position in the random order, and whether the block has a pair there."""
         outer = jnp.maximum(self.outer, 1)
 
         def rounds(n: int, pair: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
             first, second = pair
-            first = (first + _mixed(second + keys[2 * n]) % outer) % outer
-            return first, (second + _mixed(first + keys[2 * n + 1]) % self.inner) % self.inner
+            first = (first + _hash_bits(second + keys[2 * n]) % outer) % outer
+            return first, (second + _hash_bits(first + keys[2 * n + 1]) % self.inner) % self.inner
 
         start = at // self.inner % outer, at % self.inner
         first, second = jax.lax.fori_loop(0, ROUNDS // 2, rounds, start)
@@ -91,7 +91,7 @@ def absent_pairs(
     block = jnp.cumsum(jnp.zeros(candidates, np.int32).at[ends[:-1]].add(1, mode="drop"))
     number = jnp.where(own < ends[-1], own - begins[block], 0).astype(np.uint32)
     domain = _Domain.of(blocks)
-    keys = _mixed(jax.random.bits(key, (ROUNDS, 1), np.uint32) + jnp.arange(len(width), dtype=np.uint32))
+    keys = _hash_bits(jax.random.bits(key, (ROUNDS, 1), np.uint32) + jnp.arange(len(width), dtype=np.uint32))
     offsets = jnp.cumsum(blocks.wanted) - blocks.wanted
     limit = jnp.minimum(blocks.wanted.astype(np.uint32), _number_of_pairs(pointers, blocks) // (1 + triangle))
 
@@ -106,7 +106,7 @@ def absent_pairs(
     def turn(state: State) -> State:
         begin, counts, found = state
         at, own_domain = begin[block] + number, jax.tree.map(lambda one: one[block], domain)
-        row, rank, is_pair = own_domain.permuted(at, keys[:, block])
+        row, rank, is_pair = own_domain.pair_at(at, keys[:, block])
         is_pair &= (own < ends[-1]) & is_left(begin)[block]
         row = row.astype(np.int32) + blocks.first_row[block]
         column, exists = absent(pointers, columns, row, rank, blocks.first_column[block], blocks.columns[block])
@@ -134,7 +134,7 @@ def _number_of_pairs(pointers: jax.Array, blocks: Blocks) -> jax.Array:
     return jnp.where(is_small, size - stored.astype(np.uint32), MOST)
 
 
-def _mixed(x: jax.Array) -> jax.Array:
+def _hash_bits(x: jax.Array) -> jax.Array:
     """Hash uint32 numbers by the last step of MurmurHash3."""
     x = (x ^ x >> 16) * np.uint32(0x85EBCA6B)
     x = (x ^ x >> 13) * np.uint32(0xC2B2AE35)
@@ -159,12 +159,14 @@ def absent(
     if not len(columns):  # JAX gathers nothing from an empty array
         return (first + rank).astype(np.int32), rank < size
 
-    def halved(bounds: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    def halve_bounds(bounds: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         low, high = bounds
         middle = low + (high - low) // 2
         before = columns.at[begin + middle].get(mode="fill", fill_value=0) - first - middle
         precedes = (before <= rank) & (low < high)
         return jnp.where(precedes, middle + 1, low), jnp.where(precedes, high, jnp.minimum(middle, high))
 
-    low, _ = jax.lax.while_loop(lambda bounds: (bounds[0] < bounds[1]).any(), halved, (jnp.zeros_like(count), count))
+    low, _ = jax.lax.while_loop(
+        lambda bounds: (bounds[0] < bounds[1]).any(), halve_bounds, (jnp.zeros_like(count), count)
+    )
     return (first + rank + low).astype(np.int32), rank < size - count

@@ -17,8 +17,8 @@ from jsparse.ops.indexing.gathered import split
 from jsparse.ops.indexing.getitem import getitem
 from jsparse.ops.relocation.coordinate_map import Offset
 from jsparse.ops.relocation.operands import as_integer
-from jsparse.ops.relocation.relocate import Relocation, relocated
-from jsparse.ops.shaping.joining import summed_capacity
+from jsparse.ops.relocation.relocate import Relocation, relocate
+from jsparse.ops.shaping.joining import capacity_of_join
 from jsparse.primitives.host import on_device
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -73,7 +73,7 @@ def batch(
     PatternError if edges exceed their capacity (inside jit, the weights of dynamic graphs become NaN instead);
     DTypeError for dense arrays.
     """
-    given = listed(graphs, "batch")
+    given = as_list(graphs, "batch")
     found = [as_graph(graph, "batch") for graph in given]
     own = Nodes.of([graph.shape[0] for graph in found], nodes, size, "batch")
     return GraphBatch(diagonal(given, found, own, own, nse, "batch"), *on_device([own.graph_of, own.starts]))
@@ -150,12 +150,12 @@ def diagonal(
     shape, format = (targets.capacity, sources.capacity), Format.of("csr", 2)
     starts = zip(*(own.starts[: own.graphs].tolist() for own in (targets, sources)), strict=True)
     maps = tuple(map(Offset, starts))
-    whole = relocated(found, Relocation(maps, shape, format, (), summed_capacity(found, shape, format)))
+    whole = relocate(found, Relocation(maps, shape, format, (), capacity_of_join(found, shape, format)))
     kept = whole.dynamic(whole.nse if edges is None else edges)
     return kept.pattern if all(is_pattern(graph) for graph in given) else kept
 
 
-def listed(graphs: Iterable[T], what: str) -> list[T]:
+def as_list(graphs: Iterable[T], what: str) -> list[T]:
     """Return the graphs as a list. Raises ShapeError if there are none, or for a single graph instead of a list."""
     single = is_pattern(graphs) or hasattr(graphs, "shape") or isinstance(graphs, Mapping)
     found = [] if single or not isinstance(graphs, Iterable) else list(graphs)

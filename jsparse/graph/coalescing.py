@@ -52,16 +52,16 @@ def coalesce(
     graph = as_graph(A, "coalesce", square=False, kept=True)
     one_of(reduce, REDUCE, "reduce= of jsparse.graph.coalesce")
     if edge_features is None:
-        return merged(graph, reduce)[0]
+        return merge_edges(graph, reduce)[0]
     expected = f"edge_features of jsparse.graph.coalesce to be numbers of shape ({graph.nse}, ...)"
     features = jax_array(edge_features, expected)
     if features.shape[:1] != (graph.nse,):
         raise ShapeError(f"Expected {expected}, one row for each stored entry, but got {shortened(features.shape)}.")
-    matrix, (found,) = merged(graph, reduce, features)
+    matrix, (found,) = merge_edges(graph, reduce, features)
     return matrix, found
 
 
-def merged(
+def merge_edges(
     graph: SparseTensor, reduce: str, *features: jax.Array, format: Format | str = "csr", nse: int | None = None
 ) -> tuple[SparseTensor, list[jax.Array]]:
     """Merge the repeated edges of a graph. Returns the matrix (targets, sources), and the list of reduced features.
@@ -76,19 +76,19 @@ def merged(
         pattern = from_coords(ends, np.ones((), np.int8), shape, format, nse=capacity).pattern
     if isinstance(pattern, Pattern):
         slots: Array = locate(pattern, list(ends))
-        weights, *found = (_reduced(one, slots, pattern.nse, reduce) for one in (graph.values, *features))
+        weights, *found = (_reduce_by_slot(one, slots, pattern.nse, reduce) for one in (graph.values, *features))
         return SparseTensor(weights, pattern), found
     assert isinstance(graph.pattern, DynamicPattern)
     pattern = pattern.overflowed_with(graph.pattern)
     numbers = SparseTensor._unchecked(jnp.arange(1, pattern.nse + 1, dtype=np.int32), pattern)
     slots = at_coords(numbers, ends) - 1  # -1 in padding
-    weights, *found = (_reduced(one, slots, pattern.nse, reduce) for one in (graph.values, *features))
+    weights, *found = (_reduce_by_slot(one, slots, pattern.nse, reduce) for one in (graph.values, *features))
     used = pattern.in_use(jnp.ones(pattern.nse, np.int8)) > 0
     rows = (jnp.where(used.reshape(-1, *(1,) * (one.ndim - 1)), one, 0) for one in found)
     return SparseTensor._bounded(pattern.in_use(weights), pattern), [pattern.poisoned(one) for one in rows]
 
 
-def _reduced(values: jax.Array, slots: Array, count: int, reduce: str) -> jax.Array:
+def _reduce_by_slot(values: jax.Array, slots: Array, count: int, reduce: str) -> jax.Array:
     """Reduce numbers (edges, ...) to an array (count, ...). Row n is the reduction over the edges with slot n."""
     edges, rest = values.shape[0], values.shape[1:]
     numbers = np.arange(edges) if isinstance(slots, np.ndarray) else jnp.arange(edges, dtype=slots.dtype)

@@ -14,7 +14,7 @@ from jsparse.base.arrays import Array, host_array, is_integer
 from jsparse.convert.coordinate_creation import from_coords
 from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.formats import Format
-from jsparse.graph.coalescing import REDUCE, merged
+from jsparse.graph.coalescing import REDUCE, merge_edges
 from jsparse.graph.graphs import Graph, as_graph, one_of
 from jsparse.ops.indexing.at_coords import coords
 from jsparse.primitives.host import is_on_host, is_rare, on_device
@@ -100,7 +100,7 @@ def from_edges(
     numbers, kept = xnp.arange(count, dtype=np.promote_types(dtype, least)), duplicates == "keep"
     layout, capacity = (format or KEPT, nse) if kept else (KEPT, None if nse is None else count)
     made = from_coords(xnp.stack([*ends[::-1], numbers]), given, (*sizes, max(count, 1)), layout, nse=capacity)
-    return made if kept else merged(made, duplicates, format=format or "csr", nse=nse)[0]
+    return made if kept else merge_edges(made, duplicates, format=format or "csr", nse=nse)[0]
 
 
 def from_edge_index(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax
 
 from jsparse.errors import ShapeError, shortened
-from jsparse.graph.batching import Nodes, diagonal, listed
+from jsparse.graph.batching import Nodes, as_list, diagonal
 from jsparse.graph.graphs import Graph, Relation, as_graph, check_relation
 from jsparse.primitives.host import on_device
 
@@ -66,7 +66,7 @@ def hetero_batch(
     and if nodes or graphs exceed their capacity; PatternError if edges exceed their capacity; DTypeError for dense
     arrays.
     """
-    given = listed(graphs, "hetero_batch")
+    given = as_list(graphs, "hetero_batch")
     relations = _relations(given)
     found = {name: [as_graph(one[name], "hetero_batch", square=False) for one in given] for name in relations}
     counts: dict[str, list[int]] = {}

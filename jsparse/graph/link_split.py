@@ -78,7 +78,7 @@ def random_link_split(
     graph = as_graph(A, "random_link_split", square=is_undirected, kept=not is_undirected).static()
     assert isinstance(graph.pattern, Pattern)
     target, source, *_ = graph.pattern.to_coords()
-    reverse = _reversed(graph.pattern, target, source) if is_undirected else None
+    reverse = _reverse_slots(graph.pattern, target, source) if is_undirected else None
     drawn, negatives = jax.random.split(key)
     edges = np.flatnonzero(source <= target) if is_undirected else np.arange(graph.nse)
     edges = edges[np.asarray(jax.random.permutation(drawn, len(edges)))]
@@ -107,7 +107,7 @@ def random_link_split(
     return found[0], found[1], found[2]
 
 
-def _reversed(pattern: Pattern, target: np.ndarray, source: np.ndarray) -> np.ndarray:
+def _reverse_slots(pattern: Pattern, target: np.ndarray, source: np.ndarray) -> np.ndarray:
     """Find the slot of each entry's reverse edge. Raises PatternError if an entry has no reverse edge."""
     slots = locate(pattern, [source, target])
     if (slots < 0).any():

@@ -178,11 +178,11 @@ def _batches(
         some[:, : len(own)] = edges[:, own]
         label = np.zeros(size, labels.dtype)
         label[: len(own)] = labels[own]
-        yield _sampled_links(jax.random.fold_in(key, start), graph, some, label, hops, negatives)
+        yield _sample_links(jax.random.fold_in(key, start), graph, some, label, hops, negatives)
 
 
 @partial(jax.jit, static_argnums=(4, 5))
-def _sampled_links(
+def _sample_links(
     key: jax.Array, graph: Graph, edges: jax.Array, labels: jax.Array, hops: tuple[int, ...], negatives: int
 ) -> LinkSample:
     return sample_links(key, graph, edges, hops, num_neg_samples=negatives, edge_label=labels)

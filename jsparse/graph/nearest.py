@@ -65,7 +65,7 @@ def knn_graph(
             f"Expected the k of jsparse.graph.knn_graph to be from 1 to {most}, the number of neighbours that each of "
             f"{n} points has, but got {count}."
         )
-    return _connected(points, graph_of, np.inf, Search(min(count, most), loop, metric))
+    return _connect_neighbours(points, graph_of, np.inf, Search(min(count, most), loop, metric))
 
 
 def radius_graph(
@@ -112,23 +112,25 @@ def radius_graph(
                 "Expected max_num_neighbors= of jsparse.graph.radius_graph, the capacity for each point, since its "
                 "points, batch or radius are traced. Pass a number."
             )
-        return _of_pairs(*close_pairs(points, _known(graph_of), float(radius), loop=loop), points)
+        return _of_pairs(*close_pairs(points, _as_numpy(graph_of), float(radius), loop=loop), points)
     count = as_integer(max_num_neighbors, "max_num_neighbors of jsparse.graph.radius_graph")
     if count < 1:
         raise ShapeError(
             f"Expected max_num_neighbors of jsparse.graph.radius_graph to be 1 or more, or None for all, but got "
             f"{count}."
         )
-    return _connected(points, graph_of, radius, Search(min(count, most), loop))
+    return _connect_neighbours(points, graph_of, radius, Search(min(count, most), loop))
 
 
-def _connected(points: jax.Array, graph_of: Array | None, radius: float | jax.Array, search: Search) -> SparseTensor:
+def _connect_neighbours(
+    points: jax.Array, graph_of: Array | None, radius: float | jax.Array, search: Search
+) -> SparseTensor:
     """Make the graph of the neighbours that a search finds."""
     n = points.shape[0]
     if not search.k:
         return _of_pairs(np.zeros(0, int), np.zeros(0, int), points)
     if _is_known(points, graph_of, radius):
-        return _of_pairs(*nearest_known(points, _known(graph_of), float(radius), search), points)
+        return _of_pairs(*nearest_known(points, _as_numpy(graph_of), float(radius), search), points)
     found, exists, distances = nearest_traced(points, graph_of, radius, search)
     targets = jnp.arange(n, dtype=found.dtype)[:, None]
     coords = jnp.stack([jnp.where(exists, one, n).reshape(-1) for one in (targets, found)])
@@ -140,7 +142,7 @@ def _is_known(*given: object) -> bool:
     return not any(isinstance(one, jax.core.Tracer) for one in given)
 
 
-def _known(graph_of: Array | None) -> np.ndarray | None:
+def _as_numpy(graph_of: Array | None) -> np.ndarray | None:
     return None if graph_of is None else np.asarray(graph_of)
 
 

@@ -69,9 +69,11 @@ def negative_sampling(
             "self-loops, and no other direction."
         )
     count = _count(num_neg_samples, graph.nse, "negative_sampling")
-    excluded = _excluded(graph, loops=not two_sets, both=force_undirected)
+    excluded = _pairs_to_exclude(graph, loops=not two_sets, both=force_undirected)
     numbers = [np.array([number], np.int32) for number in (0, targets, 0, sources, count // (1 + force_undirected))]
-    found = _drawn(key, excluded, Blocks(*map(jnp.asarray, numbers)), int(numbers[-1][0]), triangle=force_undirected)
+    found = _draw_pairs(
+        key, excluded, Blocks(*map(jnp.asarray, numbers)), int(numbers[-1][0]), triangle=force_undirected
+    )
     known = not isinstance(graph.pattern, DynamicPattern) and not isinstance(found, jax.core.Tracer)
     if known:
         found = jnp.asarray(np.asarray(found)[:, np.asarray(found[0]) < sources])
@@ -119,9 +121,9 @@ def batched_negative_sampling(
     else:
         wanted, count = jnp.full(batch.size, count, starts.dtype), count * batch.size
     wanted = wanted // (1 + force_undirected)
-    excluded = _excluded(graph, loops=True, both=force_undirected)
+    excluded = _pairs_to_exclude(graph, loops=True, both=force_undirected)
     blocks = Blocks(starts[:-1], sizes, starts[:-1], sizes, wanted)
-    found = _drawn(key, excluded, blocks, count // (1 + force_undirected), triangle=force_undirected)
+    found = _draw_pairs(key, excluded, blocks, count // (1 + force_undirected), triangle=force_undirected)
     return _both(found) if force_undirected else found
 
 
@@ -149,9 +151,9 @@ def structured_negative_sampling(
     """
     graph = as_graph(A, "structured_negative_sampling", square=not contains_neg_self_loops)
     target, source = map(jnp.asarray, coords(graph))
-    excluded = _excluded(graph, loops=not contains_neg_self_loops, both=False)
+    excluded = _pairs_to_exclude(graph, loops=not contains_neg_self_loops, both=False)
     pointers, rows = index_arrays(excluded, CSC, "structured_negative_sampling")
-    return source, target, _other_ends(key, pointers, rows, source, _overflowed(graph), targets=graph.shape[0])
+    return source, target, _other_ends(key, pointers, rows, source, _has_overflowed(graph), targets=graph.shape[0])
 
 
 def _count(given: float | None, nse: int, what: str) -> int:
@@ -167,13 +169,13 @@ def _count(given: float | None, nse: int, what: str) -> int:
     return int(given * nse) if isinstance(given, float) else int(given)
 
 
-def _excluded(graph: SparseTensor, *, loops: bool, both: bool) -> SparseTensor:
+def _pairs_to_exclude(graph: SparseTensor, *, loops: bool, both: bool) -> SparseTensor:
     """Return a graph that stores an edge for each pair that must not be drawn."""
     whole = symmetrize(graph.pattern) if both else graph.pattern
     return add_self_loops(whole) if loops else as_graph(whole, "negative_sampling", square=False)
 
 
-def _overflowed(graph: SparseTensor) -> jax.Array:
+def _has_overflowed(graph: SparseTensor) -> jax.Array:
     """Return whether the pattern has overflowed, so that edges without a slot could be drawn as absent pairs."""
     return jnp.asarray(graph.pattern.overflowed if isinstance(graph.pattern, DynamicPattern) else False)
 
@@ -182,14 +184,14 @@ def _both(found: jax.Array) -> jax.Array:
     return jnp.concatenate([found, found[::-1]], axis=1)
 
 
-def _drawn(key: jax.Array, excluded: SparseTensor, blocks: Blocks, count: int, triangle: bool) -> jax.Array:
+def _draw_pairs(key: jax.Array, excluded: SparseTensor, blocks: Blocks, count: int, triangle: bool) -> jax.Array:
     """Draw pairs that `excluded` does not store, as an array (2, count) of columns and rows, ordered by block."""
     if not count or 0 in excluded.shape:
         return jnp.broadcast_to(jnp.array(excluded.shape[::-1], np.int32)[:, None], (2, count))
     pointers, columns = index_arrays(excluded, CSR, "negative_sampling")
     found = absent_pairs(key, pointers, columns, blocks, count=count, triangle=triangle)
     out_of_range = jnp.array(excluded.shape, found.dtype)[:, None]
-    return jnp.where((found < 0) | _overflowed(excluded), out_of_range, found)[::-1]
+    return jnp.where((found < 0) | _has_overflowed(excluded), out_of_range, found)[::-1]
 
 
 @partial(jax.jit, static_argnames="targets")

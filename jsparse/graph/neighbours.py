@@ -44,7 +44,7 @@ def nearest_known(
     candidates than k. If the last candidate is as far as the k-th one, points at the same distance may be
     missing, and the search asks for more candidates than before.
     """
-    placed = _placed(np.asarray(x, np.float64), graph_of, search.metric)
+    placed = _tree_points(np.asarray(x, np.float64), graph_of, search.metric)
     if placed is None or x.shape[1] > MOST_DIMENSIONS:
         return _from_blocks(x, graph_of, radius, search, np.arange(len(x)))
     points, radius = placed[0], radius / placed[1]
@@ -68,7 +68,7 @@ def nearest_known(
     return np.concatenate([np.zeros(0, int), *targets]), np.concatenate([np.zeros(0, int), *sources])
 
 
-def _placed(x: np.ndarray, graph_of: np.ndarray | None, metric: str) -> tuple[np.ndarray, float] | None:
+def _tree_points(x: np.ndarray, graph_of: np.ndarray | None, metric: str) -> tuple[np.ndarray, float] | None:
     """Return the points for a tree, and the number by which their coordinates were divided.
 
     An additional coordinate moves graphs so far apart that points of other graphs are farther than all points of the
@@ -150,7 +150,7 @@ def close_pairs(
     x: jax.Array, graph_of: np.ndarray | None, radius: float, *, loop: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find all edges (targets, sources) between points that are at most `radius` apart."""
-    placed = _placed(np.asarray(x, np.float64), graph_of, "euclidean")
+    placed = _tree_points(np.asarray(x, np.float64), graph_of, "euclidean")
     assert placed is not None
     points, scale = placed
     pairs = _tree(points).query_pairs(_above(radius / scale), output_type="ndarray")

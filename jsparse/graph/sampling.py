@@ -79,7 +79,7 @@ def sample_neighbors(key: jax.Array, A: Graph, seeds: ArrayLike, fanout: int) ->
     graph = graph if graph.format == CSR else graph.asformat(CSR)
     given = _seeds(seeds, graph.shape[0])
     pointers, columns = index_arrays(graph, CSR, "sample_neighbors")
-    found = _sampled(key, pointers, columns, graph.values, given, fanout=count)
+    found = _sample_rows(key, pointers, columns, graph.values, given, fanout=count)
     if isinstance(graph.pattern, DynamicPattern):
         assert isinstance(found.graph.pattern, DynamicPattern)
         pattern = found.graph.pattern.overflowed_with(graph.pattern)
@@ -111,7 +111,7 @@ def _key_words(key: jax.Array) -> jax.Array:
 
 
 @partial(jax.jit, static_argnames="fanout")
-def _sampled(
+def _sample_rows(
     key: jax.Array, pointers: jax.Array, columns: jax.Array, values: jax.Array, seeds: jax.Array, *, fanout: int
 ) -> NeighborSample:
     """Sample entries of some rows. Routines draw and number, since XLA takes long to compile random bits and sorts."""

@@ -15,7 +15,7 @@ from jsparse.convert.dynamic_creation import index_numbers
 from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.graph.graphs import Graph, as_graph, is_pattern, one_of
 from jsparse.ops.indexing.at_coords import coords
-from jsparse.ops.indexing.gathered import gathered
+from jsparse.ops.indexing.gathered import gather_values
 from jsparse.ops.relocation.operands import as_integer
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -80,7 +80,7 @@ def subgraph(subset: ArrayLike, A: Graph, relabel_nodes: bool = False) -> Subgra
         raise ShapeError(
             "Expected the subset of jsparse.graph.subgraph to have each node once. Pass np.unique(subset)."
         )
-    run = _compiled_induced if not known or graph.is_dynamic else _induced
+    run = _compiled_induced if not known or graph.is_dynamic else _induce_subgraph
     found = run(graph, given, bool(relabel_nodes))
     return _bare(found) if is_pattern(A) else found
 
@@ -154,7 +154,7 @@ def _nodes(given: ArrayLike, count: int, what: str) -> Array:
     return array.astype(np.int32)
 
 
-def _induced(graph: SparseTensor, given: Array, relabel: bool) -> Subgraph:
+def _induce_subgraph(graph: SparseTensor, given: Array, relabel: bool) -> Subgraph:
     """Make the subgraph of some nodes, by numpy if the nodes are a numpy array and the graph is static."""
     count, (target, source, *_) = graph.shape[0], coords(graph)
     number: Array
@@ -176,11 +176,11 @@ def _k_hops(graph: SparseTensor, given: Array, hops: int, relabel: bool, flow: s
     xnp = np if known else jnp
     target, source, *_ = coords(graph)
     here, there = (target, source) if flow == "source_to_target" else (source, target)
-    reached = last = _marked(given, count)
+    reached = last = _mark_nodes(given, count)
     followed = xnp.zeros(graph.nse, bool)
     for _ in range(hops):
         hit = _at(last, here, False)
-        last = _marked(there[hit] if known else jnp.where(hit, there, count), count)
+        last = _mark_nodes(there[hit] if known else jnp.where(hit, there, count), count)
         followed, reached = followed | hit, reached | last
     is_kept = followed if directed else _at(reached, here, False) & _at(reached, there, False)
     number = xnp.cumsum(reached, dtype=np.int32) - 1
@@ -189,7 +189,7 @@ def _k_hops(graph: SparseTensor, given: Array, hops: int, relabel: bool, flow: s
     return Subgraph(nodes.astype(np.int32), part, _at(number, given, count), edges)
 
 
-_compiled_induced = jax.jit(_induced, static_argnums=2)
+_compiled_induced = jax.jit(_induce_subgraph, static_argnums=2)
 _compiled_k_hops = jax.jit(_k_hops, static_argnums=(2, 3, 4, 5))
 
 
@@ -208,7 +208,7 @@ def _at(x: Array, index: Array, fill: int | bool) -> Array:
     return x[index] if isinstance(x, np.ndarray) else x.at[index].get(mode="fill", fill_value=fill)
 
 
-def _marked(nodes: Array, count: int) -> Array:
+def _mark_nodes(nodes: Array, count: int) -> Array:
     """Return bools (count,) that are True at the given nodes."""
     if not isinstance(nodes, np.ndarray):
         return jnp.zeros(count, bool).at[nodes].set(True, mode="drop")
@@ -230,7 +230,7 @@ def _part(graph: SparseTensor, is_kept: Array, number: Array | None, count: int)
         order = np.lexsort([rows[level.dim] for level in reversed(graph.format.levels)])
         kept = kept[order].astype(np.int32 if graph.nse < 2**31 else np.int64)
         made = from_coords(np.stack(rows)[:, order], np.ones(len(kept), bool), shape, graph.format)
-        return SparseTensor(gathered(graph.values, kept), made.pattern), kept
+        return SparseTensor(gather_values(graph.values, kept), made.pattern), kept
     rows = [row if number is None or dim == 2 else _at(number, row, count) for dim, row in enumerate(rows)]
     placed = jnp.stack([jnp.where(is_kept, row, size) for row, size in zip(rows, shape, strict=True)])
     made = from_coords(placed, jnp.arange(graph.nse, dtype=np.int32), shape, graph.format, nse=graph.nse)

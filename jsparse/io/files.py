@@ -22,7 +22,7 @@ from jsparse.io.limit import Limit
 from jsparse.io.matrix_market import read_matrix_market, write_matrix_market
 from jsparse.io.npz import read_npz, write_npz
 from jsparse.io.text import Text, write_table
-from jsparse.io.values import converted, summed, target_dtype
+from jsparse.io.values import convert_values, sum_entries, target_dtype
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -127,8 +127,8 @@ def _from_text(
     target = target_dtype(values.dtype, dtype)
     rows, held = list(coords), coords.nbytes + values.nbytes
     limit.check_tensor(shape, plain, values.dtype, len(values), lambda: rows, held)
-    pattern, sums = summed(limit.path, rows, values, shape, plain, target)
-    return in_format(limit, SparseTensor(converted(limit.path, sums, target), pattern), layout, held)
+    pattern, sums = sum_entries(limit.path, rows, values, shape, plain, target)
+    return in_format(limit, SparseTensor(convert_values(limit.path, sums, target), pattern), layout, held)
 
 
 def _file(path: str | os.PathLike[str]) -> tuple[Path, str]:

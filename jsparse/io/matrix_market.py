@@ -43,11 +43,11 @@ def read_matrix_market(limit: Limit) -> tuple[np.ndarray, np.ndarray, tuple[int,
     kinds = [*([int, int] if header.layout == "coordinate" else []), *FIELDS[header.field]]
     columns = body.table(kinds, header.entries, copies=1 if header.symmetry == "general" else 2)
     if header.layout == "coordinate":
-        coords = _checked(body, header, columns[:2])
+        coords = _check_coordinates(body, header, columns[:2])
     else:
         coords = _dense_coordinates(header)
     values = _values(body, header, columns[len(kinds) - len(FIELDS[header.field]) :])
-    coords, values = _mirrored(body, header, coords, values)
+    coords, values = _add_mirrored(body, header, coords, values)
     return coords, values, header.shape
 
 
@@ -114,12 +114,12 @@ def _sizes(text: Text, layout: str, symmetry: str) -> tuple[int, tuple[int, int]
     return number, (m, n), triangle
 
 
-def _checked(body: Text, header: _Header, columns: list[np.ndarray]) -> np.ndarray:
+def _check_coordinates(body: Text, header: _Header, columns: list[np.ndarray]) -> np.ndarray:
     """Check coordinates, and make them begin at 0. A symmetric matrix may store only one of two mirrored entries."""
     coords = np.stack([column.astype(np.int64, copy=False) - 1 for column in columns])
     faults = [(((coords < 0) | (coords >= np.array(header.shape)[:, None])).any(axis=0), f"from 1 to {header.shape}")]
     if header.symmetry != "general":
-        faults.append((_given_twice(coords), f"of one triangle of a {header.symmetry} matrix"))
+        faults.append((_is_mirrored(coords), f"of one triangle of a {header.symmetry} matrix"))
     if header.symmetry == "skew-symmetric":
         faults.append((coords[0] == coords[1], "off the diagonal of a skew-symmetric matrix"))
     for fault, where in faults:
@@ -130,7 +130,7 @@ def _checked(body: Text, header: _Header, columns: list[np.ndarray]) -> np.ndarr
     return coords
 
 
-def _given_twice(coords: np.ndarray) -> np.ndarray:
+def _is_mirrored(coords: np.ndarray) -> np.ndarray:
     """Return a mask that is True for entries above the diagonal if the mirrored entry is stored, too."""
     twice = coords[0] < coords[1]
     below = coords[0] > coords[1]
@@ -165,7 +165,7 @@ def _values(body: Text, header: _Header, columns: list[np.ndarray]) -> np.ndarra
     return values
 
 
-def _mirrored(body: Text, header: _Header, coords: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _add_mirrored(body: Text, header: _Header, coords: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return all entries of the matrix, including the mirrored ones. Zeros of a dense matrix are dropped."""
     if header.symmetry == "hermitian":
         fault = (coords[0] == coords[1]) & (values.imag != 0)

@@ -21,7 +21,7 @@ from jsparse.formats.validate import sizes_of
 from jsparse.io.entries import check_index, number, text
 from jsparse.io.limit import Limit
 from jsparse.io.parts import part_entries, read_parts
-from jsparse.io.values import converted, target_dtype
+from jsparse.io.values import convert_values, target_dtype
 from jsparse.tensor.composed import ComposedTensor
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -36,7 +36,7 @@ def write_npz(path: Path, tensor: SparseTensor) -> None:
 
     Raises DTypeError if a leaf is traced.
     """
-    kind, format, index = _described(tensor)
+    kind, format, index = _describe_pattern(tensor)
     leaves = {"values": tensor.values, **index}
     if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves.values()):
         raise DTypeError(f"Expected a tensor that is known, but {tensor!r} is traced. Save it outside jit.")
@@ -49,7 +49,7 @@ def write_npz(path: Path, tensor: SparseTensor) -> None:
         "nse": np.array(tensor.nse, np.int64),
         "pattern": np.array(kind),
         "dtype": np.array(values.dtype.name),
-        "values": values.view(_stored_dtype(values.dtype)),
+        "values": values.view(_dtype_in_file(values.dtype)),
         **arrays,
     }
     entries["digest"] = np.array(_digest(entries))
@@ -57,7 +57,7 @@ def write_npz(path: Path, tensor: SparseTensor) -> None:
         np.savez_compressed(file, **entries)  # type: ignore[arg-type]  # its stub has another keyword argument
 
 
-def _described(tensor: SparseTensor) -> tuple[str, str, dict[str, Array]]:
+def _describe_pattern(tensor: SparseTensor) -> tuple[str, str, dict[str, Array]]:
     """Return the kind of a tensor's pattern, its format, and the entries that have its index arrays.
 
     The format of a composed tensor only tells people what the file holds: `read_npz` reads the formats of the parts.
@@ -136,14 +136,14 @@ def _tensor(limit: Limit, entries: Mapping[str, np.ndarray], wanted: np.dtype | 
     if kind not in KINDS:
         raise FileFormatError(f"Its pattern is {shortened(kind)!r}, but this jsparse reads {', '.join(KINDS)}.")
     if kind == "composed":
-        return _composed(limit, shape, entries, wanted)
+        return _read_composed(limit, shape, entries, wanted)
     layout, nse = Format.plain(text(entries, "format"), len(shape)), number(entries, "nse")
     arrays = [entries[f"index_{n}"] for n in range(len(layout.arrays))]
     values = _values(entries)
     type_ = None if kind == "static" else dynamic_type(shape, layout, nse)
     pattern = Pattern.of_arrays(shape, layout, arrays) if type_ is None else DynamicPattern(type_, tuple(arrays))
     check_index(repr(pattern), pattern, nse, arrays)
-    values = converted(limit.path, values, target_dtype(values.dtype, wanted))
+    values = convert_values(limit.path, values, target_dtype(values.dtype, wanted))
     if isinstance(pattern, Pattern):
         return SparseTensor(values, pattern)
     pattern = DynamicPattern(pattern.type, tuple(map(jnp.asarray, arrays)))
@@ -153,25 +153,25 @@ def _tensor(limit: Limit, entries: Mapping[str, np.ndarray], wanted: np.dtype | 
     return tensor.with_transpose() if kind == "transposed" else tensor
 
 
-def _composed(
+def _read_composed(
     limit: Limit, shape: tuple[int, ...], entries: Mapping[str, np.ndarray], wanted: np.dtype | None
 ) -> ComposedTensor:
     composition, nse, values = read_parts(shape, entries), number(entries, "nse"), _values(entries)
     if composition.nse != nse:
         raise FileFormatError(f"Its {composition!r} takes nse={composition.nse}, but it has nse={nse}.")
-    return ComposedTensor(converted(limit.path, values, target_dtype(values.dtype, wanted)), composition)
+    return ComposedTensor(convert_values(limit.path, values, target_dtype(values.dtype, wanted)), composition)
 
 
 def _values(entries: Mapping[str, np.ndarray]) -> np.ndarray:
     """Return the values in their dtype. Values of dtypes that NumPy's files cannot hold are stored as bits."""
     values, name = entries["values"], text(entries, "dtype")
     dtype = jnp.dtype(name)
-    if not is_number(dtype) or dtype.name != name or values.dtype != _stored_dtype(dtype):
+    if not is_number(dtype) or dtype.name != name or values.dtype != _dtype_in_file(dtype):
         raise FileFormatError(f"Its values are {values.dtype}, which cannot be {shortened(name)}.")
     return values.view(dtype)
 
 
-def _stored_dtype(dtype: np.dtype) -> np.dtype:
+def _dtype_in_file(dtype: np.dtype) -> np.dtype:
     return dtype if dtype.kind in "biufc" else np.dtype(f"uint{8 * dtype.itemsize}")
 
 

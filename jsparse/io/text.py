@@ -95,7 +95,7 @@ class Text:
         """Read the columns of a table in a structured dtype. Raises _FaultError for a line that numpy refuses."""
         parts, found = [np.zeros(0, dtype)], 0
         for first, block in self._blocks():
-            rows = self._parsed(first, block, dtype)
+            rows = self._parse_block(first, block, dtype)
             found += len(rows)
             if count is not None and found > count:
                 self.fail(self.line_of(count), f"expected {count:,} rows, but got more")
@@ -105,7 +105,7 @@ class Text:
             self.fail(self.line_of(count), f"expected {count:,} rows, but got {found:,}")
         return [np.concatenate([part[name] for part in parts]) for name in dtype.names or ()]
 
-    def _parsed(self, first: int, block: str, dtype: np.dtype) -> np.ndarray:
+    def _parse_block(self, first: int, block: str, dtype: np.dtype) -> np.ndarray:
         lines = block.split("\n")
         if "\r" in block:  # numpy takes each for the end of a line
             lines = [line.strip() for line in lines]
@@ -119,7 +119,7 @@ class Text:
             half = len(lines) // 2  # the fault is in one of the halves
             parts = (first, lines[:half]), (first + half, lines[half:])
             for number, part in parts:
-                self._parsed(number, "\n".join(part), dtype)
+                self._parse_block(number, "\n".join(part), dtype)
             raise _FaultError(first) from error
         self._check_range(first, lines, rows)
         return rows

@@ -20,7 +20,7 @@ def target_dtype(found: Any, wanted: Any) -> np.dtype:
     return np.dtype(jax.dtypes.canonicalize_dtype(found if wanted is None else wanted))
 
 
-def summed(
+def sum_entries(
     path: Path, rows: Sequence[np.ndarray], values: np.ndarray, shape: Sequence[int], layout: Format, target: np.dtype
 ) -> tuple[Pattern, np.ndarray]:
     """Make the pattern and the values of a tensor from entries. Entries with equal coordinates are summed.
@@ -52,7 +52,7 @@ def _may_overflow(values: np.ndarray) -> bool:
     return largest * len(values) > np.iinfo(values.dtype).max
 
 
-def converted(path: Path, values: np.ndarray, target: np.dtype) -> np.ndarray:
+def convert_values(path: Path, values: np.ndarray, target: np.dtype) -> np.ndarray:
     """Convert values to another dtype, by rounding, or by dropping imaginary parts that are 0.
 
     Raises DTypeError if a number is out of the dtype's range, or if an imaginary part is not 0.
@@ -68,7 +68,7 @@ def converted(path: Path, values: np.ndarray, target: np.dtype) -> np.ndarray:
         values = values.real
     with np.errstate(all="ignore"):
         found = cast(values, target)
-    if not _kept(values, found):
+    if not _is_in_range(values, found):
         other = "" if target == np.float32 else "Pass dtype='float32'. "
         raise DTypeError(
             f"Expected numbers that fit {target}, but {shortened(str(path), 200)} has {values.dtype} from "
@@ -78,7 +78,7 @@ def converted(path: Path, values: np.ndarray, target: np.dtype) -> np.ndarray:
     return found
 
 
-def _kept(values: np.ndarray, found: np.ndarray) -> bool:
+def _is_in_range(values: np.ndarray, found: np.ndarray) -> bool:
     """Return whether the numbers are in the range of the dtype to which they were converted."""
     if jnp.issubdtype(found.dtype, jnp.inexact):
         return not values.size or bool((np.isfinite(found) | ~np.isfinite(values)).all())

@@ -102,11 +102,11 @@ class SparseAttention(linen.Module):
             use_bias=self.use_bias,
         )
 
-        def initialized(key: jax.Array, name: str) -> dict[str, jax.Array]:
+        def initialize_projection(key: jax.Array, name: str) -> dict[str, jax.Array]:
             keys = iter(jax.random.split(key, 2))
-            return made.initialized(name, lambda: next(keys), self.kernel_init, self.bias_init, self.param_dtype)
+            return made.initial_projection(name, lambda: next(keys), self.kernel_init, self.bias_init, self.param_dtype)
 
-        parameters = {name: self.param(name, initialized, name) for name in made.projections()}
+        parameters = {name: self.param(name, initialize_projection, name) for name in made.projections()}
         relative = None
         if self.max_distance is not None:
             relative = self.param("relative", lambda _: made.relative(self.param_dtype))

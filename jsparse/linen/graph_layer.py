@@ -56,7 +56,7 @@ class GraphLayer(linen.Module, kw_only=True):
         initializers = Initializers(self.kernel_init, self.attention_init, self.bias_init)
         drops = getattr(made, "dropout_rate", 0.0) and not deterministic and self.has_rng("dropout")
         p = {
-            name: self.param(name, lambda key, of: of.initialized(key, initializers, self.param_dtype), of)
+            name: self.param(name, lambda key, of: of.initial_value(key, initializers, self.param_dtype), of)
             for name, of in made.parameters().items()
         }
         return made.apply(

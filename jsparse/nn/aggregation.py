@@ -16,10 +16,10 @@ from jsparse.nn.operands import (
     dense_sums,
     operands,
     pattern_of_graph,
-    rounded,
+    round_to_operands,
     sides,
-    unrounded_sums,
     wide,
+    wide_sums,
 )
 from jsparse.ops.einsum import einsum
 from jsparse.ops.fuse import fuse
@@ -63,37 +63,37 @@ def aggregate(graph: Graph, x: Features, reductions: str | Sequence[str] = "sum"
         targets = jnp.zeros((graph.shape[0], 0)) if graph.ndim in (2, 3) else source
         graph, source, _ = operands(graph, (source, targets), "aggregate")
     if isinstance(reductions, str):
-        return rounded(reduced(graph, source, reductions), graph, source)
+        return round_to_operands(reduce_neighbours(graph, source, reductions), graph, source)
     if not isinstance(reductions, tuple | list) or not reductions:
         raise ShapeError(f"Expected names of reductions in aggregate, but got {represented(reductions)}.")
-    found = (rounded(reduced(graph, source, name), graph, source) for name in reductions)
+    found = (round_to_operands(reduce_neighbours(graph, source, name), graph, source) for name in reductions)
     return jnp.stack(list(found), axis=1)
 
 
-def reduced(graph: Graph, x: jax.Array, reduction: str) -> jax.Array:
+def reduce_neighbours(graph: Graph, x: jax.Array, reduction: str) -> jax.Array:
     """Compute one reduction over neighbours, an array (targets, features), in float32 if features are narrow floats."""
     one_of(reduction, REDUCTIONS, "a reduction of messages")
     match reduction:
         case "sum":
-            return unrounded_sums(f"{indices_of(graph)},jf->if", graph, x)
+            return wide_sums(f"{indices_of(graph)},jf->if", graph, x)
         case "max":
             return _greatest(graph, x)
         case "min":
             return -_greatest(graph, -x)
     # The cotangents of weights by both sums nearly cancel, so weights are widened before.
     graph, x = graph if is_pattern(graph) else wide(graph), wide(x) if reduction == "std" else x
-    sums = unrounded_sums(f"{indices_of(graph)},jf->if", graph, x)
-    scale = inverse(unrounded_sums(f"{indices_of(graph)}->i", graph).astype(sums.dtype))[:, None]
+    sums = wide_sums(f"{indices_of(graph)},jf->if", graph, x)
+    scale = inverse(wide_sums(f"{indices_of(graph)}->i", graph).astype(sums.dtype))[:, None]
     mean = sums * scale
     if reduction == "mean":
         return mean
-    variance = _squared_deviations(graph, x, mean) * scale
+    variance = _sum_squared_deviations(graph, x, mean) * scale
     none = variance == 0
     return jnp.where(none, 0, jnp.sqrt(jnp.where(none, 1, variance)))
 
 
 @fuse
-def _squared_deviations(graph: Graph, x: jax.Array, mean: jax.Array) -> jax.Array:
+def _sum_squared_deviations(graph: Graph, x: jax.Array, mean: jax.Array) -> jax.Array:
     """Sum A[i, j] (x[j] - mean[i])² over neighbours j. It is fused, so no array has an element per edge and feature."""
     pattern, at = pattern_of_graph(graph), indices_of(graph)
     features = pattern.extended([x.shape[1]])
@@ -109,5 +109,5 @@ def counts(graph: Graph) -> jax.Array:
 
 def _greatest(graph: Graph, x: jax.Array) -> jax.Array:
     """Compute the maximum of the messages to each target, or 0 if the target gets no message."""
-    found = unrounded_sums(f"{indices_of(graph)},jf->if", graph, x, semiring="max_times")
+    found = wide_sums(f"{indices_of(graph)},jf->if", graph, x, semiring="max_times")
     return jnp.where(counts(graph)[:, None] > 0, found, 0)

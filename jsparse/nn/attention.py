@@ -210,7 +210,7 @@ class MultiHead:
             "out": ((self.num_heads, self.dim), (self.out,)),
         }
 
-    def initialized(
+    def initial_projection(
         self,
         name: str,
         next_key: Callable[[], jax.Array],

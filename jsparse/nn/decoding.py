@@ -14,8 +14,8 @@ from jsparse.formats import Pattern
 from jsparse.nn.attention import Projection, caster, mask_pattern, plus, projections_of, relative_bias
 from jsparse.nn.operands import dense_array
 from jsparse.ops.attention.decoding import check_causal, rows_of
-from jsparse.ops.attention.dot_product_attention import checked_pattern
-from jsparse.ops.attention.fused import Extra, attended
+from jsparse.ops.attention.dot_product_attention import pattern_of_mask
+from jsparse.ops.attention.fused import Extra, attend
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import PatternLike
 
@@ -100,7 +100,7 @@ def attention_step(
         bias = relative_bias(relative, rows, first=cache.index)
         added.append(Extra(bias, (*(False,) * (q.ndim - 3), True)))
     read = _for_pattern(q, keys, values, pattern)
-    found = attended(q, *read, checked_pattern(rows, q, *read), None, added, lengths_first=True)
+    found = attend(q, *read, pattern_of_mask(rows, q, *read), None, added, lengths_first=True)
     found = jnp.where(cache.index + count <= pattern.shape[-1], found, jnp.nan)
     done = plus(jnp.einsum("...nhd,hdo->...no", found, out.kernel), out.bias)
     return done, KVCache(keys, values, cache.index + count)

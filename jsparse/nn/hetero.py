@@ -59,7 +59,7 @@ class HeteroConv(Layer):
 
     def __post_init__(self) -> None:
         given = self.convs.items() if isinstance(self.convs, Mapping) else self.convs
-        object.__setattr__(self, "convs", tuple(map(_checked, given)))  # a dictionary has no hash
+        object.__setattr__(self, "convs", tuple(map(_check_layer, given)))  # a dictionary has no hash
         prefixes = [_prefix(relation) for relation, _ in self._pairs]
         if not prefixes or len(set(prefixes)) < len(prefixes):
             raise ShapeError(
@@ -131,10 +131,10 @@ class HeteroConv(Layer):
                 ends = ends, _of_type(x, target, relation)
             found = conv.apply(own, graph[relation], ends, dtype=dtype, **options)
             arrived.setdefault(target, []).append(found)
-        return {target: _aggregated(found, self.aggr, target) for target, found in arrived.items()}
+        return {target: _aggregate(found, self.aggr, target) for target, found in arrived.items()}
 
 
-def _checked(pair: tuple[Relation, Layer]) -> tuple[Relation, Layer]:
+def _check_layer(pair: tuple[Relation, Layer]) -> tuple[Relation, Layer]:
     """Return a relation and its layer after checks. Raises ShapeError or DTypeError if either is not valid."""
     relation, conv = check_relation(pair[0], "HeteroConv"), pair[1]
     if not isinstance(conv, Layer):
@@ -173,7 +173,7 @@ def _of_type(x: Mapping[str, Features], name: str, relation: Relation) -> Featur
     return x[name]
 
 
-def _aggregated(found: list[jax.Array], aggr: str | None, target: str) -> jax.Array:
+def _aggregate(found: list[jax.Array], aggr: str | None, target: str) -> jax.Array:
     """Combine the results at one type of nodes. Raises ShapeError if shapes differ and aggr is not "cat"."""
     if aggr == "cat":
         return jnp.concatenate(found, axis=-1)

@@ -49,7 +49,7 @@ class Parameter:
     kind: str | float = "kernel"
     batch: int = 0
 
-    def initialized(self, key: jax.Array, given: Initializers, dtype: DTypeLike) -> jax.Array:
+    def initial_value(self, key: jax.Array, given: Initializers, dtype: DTypeLike) -> jax.Array:
         """Return the initial value. A kernel is initialized as a matrix, however many output axes it has."""
         if isinstance(self.kind, float):
             return _constant(self.kind)(key, self.shape, dtype)
@@ -103,7 +103,7 @@ class Layer:
         given, parameters = initializers(kernel_init, attention_init, bias_init), self.parameters()
         keys = jax.random.split(key, len(parameters))
         both = zip(parameters.items(), keys, strict=True)
-        return {name: one.initialized(own, given, param_dtype) for (name, one), own in both}
+        return {name: one.initial_value(own, given, param_dtype) for (name, one), own in both}
 
     @classmethod
     def of_call(cls, x: Features, edge_features: SparseTensor | ArrayLike | None, **options: Any) -> Layer:
@@ -147,7 +147,7 @@ class Layer:
                     "take them, if they are made with edge_features=, the number of features."
                 )
             options["edge_features"] = edge_array(edge_features, name, dtype)
-        given, weights = features(x, name, dtype), _weighted(graph, name, dtype)
+        given, weights = features(x, name, dtype), _cast_weights(graph, name, dtype)
         p = {name: jnp.asarray(one) if dtype is None else jnp.asarray(one, dtype) for name, one in parameters.items()}
         return self._apply(p, weights, given, **options)
 
@@ -203,7 +203,7 @@ def edge_array(x: SparseTensor | ArrayLike, layer: str, dtype: DTypeLike | None)
     return found if dtype is None else found.astype(dtype)
 
 
-def _weighted(graph: Graph, layer: str, dtype: DTypeLike | None) -> Graph:
+def _cast_weights(graph: Graph, layer: str, dtype: DTypeLike | None) -> Graph:
     """Convert the weights of a graph to a dtype. None keeps their dtype."""
     return graph if dtype is None or is_pattern(graph) else as_tensor(graph, f"nn.{layer}").astype(dtype)
 

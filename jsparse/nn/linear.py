@@ -8,7 +8,7 @@ import jax
 from jax.typing import ArrayLike, DTypeLike
 
 from jsparse.errors import DTypeError, ShapeError
-from jsparse.nn.operands import dense_array, plus_bias, rounded, sparse_or_dense, unrounded_sums
+from jsparse.nn.operands import dense_array, plus_bias, round_to_operands, sparse_or_dense, wide_sums
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 
@@ -41,8 +41,8 @@ def linear(
         )
     rows = x.reshape(prod(x.shape[:-1]), *inputs)
     text = "ni,ij->nj" if weight.ndim == 2 else "nik,ijkl->njl"
-    found = plus_bias(unrounded_sums(text, rows, weight).reshape(rows.shape[0], out), bias, "linear")
-    return rounded(found, x, weight, bias).reshape(*x.shape[:-1], out)
+    found = plus_bias(wide_sums(text, rows, weight).reshape(rows.shape[0], out), bias, "linear")
+    return round_to_operands(found, x, weight, bias).reshape(*x.shape[:-1], out)
 
 
 def block_linear(

@@ -200,10 +200,10 @@ def dense_sums(text: str, *arguments: PatternLike | ArrayLike, **options: Any) -
     return found
 
 
-def unrounded_sums(text: str, *arguments: PatternLike | ArrayLike, **options: Any) -> jax.Array:
+def wide_sums(text: str, *arguments: PatternLike | ArrayLike, **options: Any) -> jax.Array:
     """Compute an einsum with a dense result, in float32 where `dense_sums` would return a narrow float."""
     kinds = {is_pattern(x) for x in arguments}
-    dtype = None if kinds == {True} else unrounded(_promoted(*arguments).name)  # patterns alone are counted
+    dtype = None if kinds == {True} else unrounded(_dtype_of_operands(*arguments).name)  # patterns alone are counted
     return dense_sums(text, *arguments, preferred_element_type=dtype, **options)
 
 
@@ -215,16 +215,16 @@ def wide(x: Any) -> Any:
 def product(x: SparseTensor | jax.Array, kernel: jax.Array) -> jax.Array:
     """Compute x W for a dense or sparse x, in float32 if the dtype of the product is a narrow float."""
     if isinstance(x, SparseTensor):
-        return unrounded_sums("ij,jk->ik", x, kernel)
-    dtype = _promoted(x, kernel)
+        return wide_sums("ij,jk->ik", x, kernel)
+    dtype = _dtype_of_operands(x, kernel)
     return jnp.matmul(x.astype(dtype), kernel.astype(dtype), preferred_element_type=unrounded(dtype.name))
 
 
-def rounded(x: jax.Array, *operands: PatternLike | ArrayLike | None) -> jax.Array:
+def round_to_operands(x: jax.Array, *operands: PatternLike | ArrayLike | None) -> jax.Array:
     """Convert a layer's result to the dtype to which its operands promote. None and patterns are ignored."""
-    return x.astype(_promoted(*operands))
+    return x.astype(_dtype_of_operands(*operands))
 
 
-def _promoted(*operands: PatternLike | ArrayLike | None) -> np.dtype:
+def _dtype_of_operands(*operands: PatternLike | ArrayLike | None) -> np.dtype:
     given = (x for x in operands if x is not None and not is_pattern(x))
     return common_dtype(*(x.dtype if hasattr(x, "dtype") else jnp.asarray(x).dtype for x in given))

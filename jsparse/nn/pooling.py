@@ -32,7 +32,7 @@ def pool(x: TensorLike, graph_of: ArrayLike, size: int, reduction: str = "sum") 
 
     Raises ShapeError for another reduction and for shapes that do not fit.
     """
-    x, graph_of = _checked(x, graph_of, size, "pool")
+    x, graph_of = _check_features(x, graph_of, size, "pool")
     one_of(reduction, ("sum", "mean", "max"), "the reduction of jsparse.nn.pool")
     counts = jax.ops.segment_sum(jnp.ones(len(graph_of), jnp.int32), graph_of, size)
     counts = counts.reshape(size, *(1,) * (x.ndim - 1))
@@ -63,7 +63,7 @@ def attention_pool(x: ArrayLike, scores: ArrayLike, graph_of: ArrayLike, size: i
 
     Raises ShapeError for shapes that do not fit.
     """
-    rows, owner = _checked(x, graph_of, size, "attention_pool")
+    rows, owner = _check_features(x, graph_of, size, "attention_pool")
     given: jax.Array = dense_array(scores, "attention_pool", "scores (nodes,)")
     dtype = jnp.result_type(rows, given)
     rows, given = wide(rows), wide(given)
@@ -85,7 +85,7 @@ def attention_pool(x: ArrayLike, scores: ArrayLike, graph_of: ArrayLike, size: i
     return (found / jnp.where(sums == 0, 1, sums)[:, None]).astype(dtype)
 
 
-def _checked(x: TensorLike, graph_of: ArrayLike, size: int, what: str) -> tuple[jax.Array, jax.Array]:
+def _check_features(x: TensorLike, graph_of: ArrayLike, size: int, what: str) -> tuple[jax.Array, jax.Array]:
     if not isinstance(size, int) or size < 0:
         raise ShapeError(f"Expected the number of graphs as size in {what}, but got {represented(size)}.")
     x = dense_array(x, what, "features (nodes, ...)")

@@ -102,7 +102,7 @@ class SparseAttention(nnx.Module, metaclass=Shown):
         )
 
         def projection(name: str) -> nnx.Dict:
-            arrays = made.initialized(name, rngs.params, kernel_init, bias_init, param_dtype)
+            arrays = made.initial_projection(name, rngs.params, kernel_init, bias_init, param_dtype)
             return nnx.Dict({part: nnx.Param(array) for part, array in arrays.items()})
 
         pattern = mask_pattern(mask)

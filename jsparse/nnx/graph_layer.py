@@ -52,7 +52,7 @@ class GraphLayer(nnx.Module, metaclass=Shown):
         given, parameters = initializers(kernel_init, attention_init, bias_init), definition.parameters()
         self.names = tuple(parameters)
         for name, parameter in parameters.items():
-            setattr(self, name, nnx.Param(parameter.initialized(rngs.params(), given, param_dtype)))
+            setattr(self, name, nnx.Param(parameter.initial_value(rngs.params(), given, param_dtype)))
         dropped = getattr(definition, "dropout_rate", 0.0)
         self.rngs = nnx.data(rngs.dropout.fork() if dropped else None)
 

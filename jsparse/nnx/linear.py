@@ -22,7 +22,7 @@ from jsparse.nnx.dense_layers import as_matrix
 from jsparse.nnx.param import SparseParam
 from jsparse.nnx.shown import Shown
 from jsparse.ops.building.random import random
-from jsparse.ops.surgery.selection import known_count
+from jsparse.ops.surgery.selection import parse_count
 from jsparse.tensor.composed import ComposedTensor, Composition
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
@@ -112,7 +112,7 @@ class SparseLinear(_Linear):
         check_sizes("SparseLinear", in_features=in_features, out_features=out_features)
         if not isinstance(density, int | float) or not 0 < density <= 1:
             raise ShapeError(f"Expected a density above 0, and at most 1, in SparseLinear, but got {density}.")
-        init = _scaled(max(density * in_features, 1.0)) if kernel_init is None else kernel_init
+        init = _normal_initializer(max(density * in_features, 1.0)) if kernel_init is None else kernel_init
         weight = random(
             rngs.params(), (in_features, out_features), density=density, dtype=param_dtype, format="csc", sampler=init
         )
@@ -161,7 +161,7 @@ class SparseLinear(_Linear):
         """
         where = "SparseLinear.of"
         kernel, sizes, bias, own_dtype = parts_of(source, bias, where)
-        count = kept_count(sparsity, kernel.shape, where)
+        count = count_to_keep(sparsity, kernel.shape, where)
         if not isinstance(kernel, SparseTensor):
             kernel = asarray(kernel, format=format or "csc")
         elif format is not None:
@@ -192,7 +192,7 @@ class SparseLinear(_Linear):
         Raises PatternError if the pattern is static (`dynamic=True` makes it dynamic), ShapeError for a count that
         is no integer >= 0.
         """
-        kernel, (number, known) = self.kernel.tensor, known_count(count)
+        kernel, (number, known) = self.kernel.tensor, parse_count(count)
         if number is None or (known or 0) > kernel.nse:
             raise ShapeError(
                 f"Expected the number of entries as count in SparseLinear.rewire, from 0 to {kernel.nse:,}, but got "
@@ -200,7 +200,7 @@ class SparseLinear(_Linear):
             )
         if not isinstance(scores, SparseTensor):
             scores = dense_array(scores, "SparseLinear.rewire", "scores (in, out)")
-        self.kernel.replace(_rewired(kernel, scores, number))
+        self.kernel.replace(_rewire(kernel, scores, number))
 
 
 class Parts(NamedTuple):
@@ -227,7 +227,7 @@ def parts_of(source: Source, bias: ArrayLike | None, where: str) -> Parts:
     return Parts(kernel, (source.in_features, source.out_features), own, source.dtype)
 
 
-def kept_count(sparsity: float, shape: tuple[int, ...], where: str) -> int:
+def count_to_keep(sparsity: float, shape: tuple[int, ...], where: str) -> int:
     """Return the number of kernel elements to keep. Raises ShapeError for a sparsity out of range."""
     if isinstance(sparsity, bool) or not isinstance(sparsity, int | float | np.number) or not 0 <= sparsity <= 1:
         raise ShapeError(f"Expected a sparsity from 0 to 1 in {where}, but got {represented(sparsity)}.")
@@ -235,7 +235,7 @@ def kept_count(sparsity: float, shape: tuple[int, ...], where: str) -> int:
 
 
 @jax.jit
-def _rewired(kernel: SparseTensor, scores: Any, count: Any) -> SparseTensor:
+def _rewire(kernel: SparseTensor, scores: Any, count: Any) -> SparseTensor:
     """Return the kernel after a step of RigL. `count` may be traced."""
     nse = kernel.nse
     return kernel.prune(keep=nse - count, nse=nse).regrow(scores, count, nse=nse)
@@ -291,12 +291,12 @@ class BlockSparseLinear(_Linear):
             )
         blocks = (in_features // rows, out_features // columns)
         outer = random(rngs.params(), blocks, density=density, format="csr").pattern
-        init = _scaled(max(density * in_features, 1.0)) if kernel_init is None else kernel_init
+        init = _normal_initializer(max(density * in_features, 1.0)) if kernel_init is None else kernel_init
         pattern = Composition.of_blocks(outer, rows, columns)
         kernel = ComposedTensor(init(rngs.params(), (pattern.nse,), param_dtype), pattern)
         self._set(kernel, bias_init(rngs.params(), (out_features,), param_dtype) if use_bias else None, dtype)
 
 
-def _scaled(inputs: float) -> Initializer:
+def _normal_initializer(inputs: float) -> Initializer:
     """Return an initializer that draws normal numbers with variance 1 / inputs."""
     return lambda key, shape, dtype: jax.random.normal(key, shape, dtype) / jnp.sqrt(jnp.asarray(inputs, dtype))

@@ -9,7 +9,7 @@ from flax import nnx
 from jsparse.base.arrays import PyTree
 from jsparse.errors import PatternError
 from jsparse.nnx.param import PREFIX, SparseIndex
-from jsparse.ops.trees import moved_values
+from jsparse.ops.trees import move_values
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 
@@ -45,7 +45,7 @@ def restrict_state(optimizer: nnx.Optimizer, old: PyTree, new: PyTree) -> None:
     for path, variable in moments.items():
         name = next((name for name in before if path[-len(name) :] == name), None)
         if name is not None and variable.shape[-1:] == before[name].values.shape:
-            variable[...] = moved_values(variable[...], before[name], after[name])
+            variable[...] = move_values(variable[...], before[name], after[name])
     nnx.update(optimizer, nnx.from_flat_state(moments))
 
 

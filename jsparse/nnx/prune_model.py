@@ -17,7 +17,7 @@ from flax.typing import PathParts
 from jsparse.errors import DTypeError
 from jsparse.formats import Format
 from jsparse.nnx.dense_layers import refusal
-from jsparse.nnx.linear import SparseLinear, kept_count, parts_of
+from jsparse.nnx.linear import SparseLinear, count_to_keep, parts_of
 from jsparse.nnx.param import SparseParam
 from jsparse.nnx.pruned import PrunedLinear
 from jsparse.primitives.segments import largest
@@ -156,11 +156,11 @@ def _kernels(model: object, where: filterlib.Filter) -> tuple[dict[Path, Layer],
         if reason is None and isinstance(module, Layer) and predicate(path, module):
             chosen[path] = module
         else:
-            others += _unchanged(path, module, reason or "not chosen by where=")
+            others += _summarize_unchanged(path, module, reason or "not chosen by where=")
     return chosen, others
 
 
-def _unchanged(path: Path, module: nnx.Module, reason: str) -> list[KernelSummary]:
+def _summarize_unchanged(path: Path, module: nnx.Module, reason: str) -> list[KernelSummary]:
     """Summarize the kernels among a module's attributes: parameters of two or more dimensions, except biases."""
     if isinstance(module, SparseLinear):
         return [_summary(path, module, reason)]
@@ -192,7 +192,7 @@ def _across_layers(sources: dict[Path, Source], sparsity: Sparsity) -> dict[Path
     found = [x.reshape(-1).astype(np.promote_types(x.dtype, np.float32)) for x in values]
     weights = np.concatenate(found)
     sizes = [math.prod(kernel.shape) for kernel in kernels]
-    count = min(kept_count(sparsity, (sum(sizes),), "prune_model"), weights.size)
+    count = min(count_to_keep(sparsity, (sum(sizes),), "prune_model"), weights.size)
     kept = np.asarray(largest(weights, count, by_magnitude=True))
     counts = [int(part.sum()) for part in np.split(kept, np.cumsum([x.size for x in found])[:-1])]
     return {path: 1 - kept / size for path, kept, size in zip(sources, counts, sizes, strict=True)}

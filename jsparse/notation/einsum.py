@@ -22,7 +22,7 @@ from string import ascii_letters, ascii_lowercase
 from types import EllipsisType
 from typing import Any, TypeAlias
 
-from jsparse.errors import NotYetSupportedError, ShapeError, SubscriptError, pointed, shortened
+from jsparse.errors import NotYetSupportedError, ShapeError, SubscriptError, point_at, shortened
 from jsparse.notation.assignment import Access, Assignment
 from jsparse.notation.ellipsis import ELLIPSIS, with_own_ones, without_ellipsis
 
@@ -163,7 +163,7 @@ def _check_characters(text: str) -> None:
         if not (legal or (token == ELLIPSIS and ellipses == 1)):
             raise SubscriptError(
                 f"Expected subscripts such as 'ij,jk->ik' (letters, at most one '...' a term, ',' between operands, at "
-                f"most one '->'), but {token[0]!r} stands at position {offset}:\n{pointed(text, offset)}"
+                f"most one '->'), but {token[0]!r} stands at position {offset}:\n{point_at(text, offset)}"
             )
         in_result |= token == "->"
 

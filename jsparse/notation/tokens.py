@@ -7,7 +7,7 @@ import unicodedata
 from typing import Literal, TypeAlias
 
 from jsparse.base.dataclass import dataclass
-from jsparse.errors import NotYetSupportedError, SubscriptError, pointed, shortened
+from jsparse.errors import NotYetSupportedError, SubscriptError, point_at, shortened
 
 Kind: TypeAlias = Literal["number", "name", "symbol", "end"]
 
@@ -81,4 +81,4 @@ class Reader:
         return NotYetSupportedError(self._pointed(token, message))
 
     def _pointed(self, token: Token, message: str) -> str:
-        return f"{message}.\n{pointed(self.text, token.start, len(token.text))}"
+        return f"{message}.\n{point_at(self.text, token.start, len(token.text))}"

@@ -209,10 +209,10 @@ def autotune(
         return einsum(text, *converted.values(), **options)  # type: ignore[arg-type]
 
     with working(f"autotuning '{shortened(text)}'", is_long=True) as tick:
-        return _searched(shortened(text), named, run, seconds, tick)
+        return _tune(shortened(text), named, run, seconds, tick)
 
 
-def _searched(text: str, operands: Operands, run: Run, seconds: float, tick: Callable[[int], None]) -> Tuned:
+def _tune(text: str, operands: Operands, run: Run, seconds: float, tick: Callable[[int], None]) -> Tuned:
     start = _clock()
     programs = _compile_cheapest(operands, run, start + 0.4 * seconds)
     if len(programs) == 1 and not programs[0].kernels:
@@ -315,13 +315,13 @@ def _race(steps: Sequence[Callable[[], object]], end: float, tick: Callable[[int
     Programs that are clearly slower are dropped, but never the first one, which runs at least once.
     """
     samples: list[list[float]] = [[] for _ in steps]
-    repeats = [max(1, round(SAMPLE / max(_timed(step, 1), 1e-6))) for step in steps]
+    repeats = [max(1, round(SAMPLE / max(_seconds_per_step(step, 1), 1e-6))) for step in steps]
     left = list(range(len(steps)))
     while not samples[0] or (_clock() < end and (len(left) > 1 or len(samples[0]) < SURE)):
         for n in left:
             if samples[0] and _clock() >= end:
                 break
-            samples[n].append(_timed(steps[n], repeats[n]))
+            samples[n].append(_seconds_per_step(steps[n], repeats[n]))
             tick(0)
         least = min(min(samples[n]) for n in left if samples[n])  # other work on the machine only adds to times
         far = FAR if len(samples[0]) < SURE else SLOWER
@@ -329,7 +329,7 @@ def _race(steps: Sequence[Callable[[], object]], end: float, tick: Callable[[int
     return samples
 
 
-def _timed(step: Callable[[], object], repeats: int) -> float:
+def _seconds_per_step(step: Callable[[], object], repeats: int) -> float:
     step()  # brings arrays and code into caches
     start = _clock()
     for _ in range(repeats):

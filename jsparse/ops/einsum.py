@@ -202,7 +202,7 @@ def _of_arrays(
     taken = [as_array(x, text) if n in array_arguments else x for n, x in enumerate(arguments)]
     known = {n: x for n, x in enumerate(taken) if n not in array_arguments}
 
-    def computed(*arrays: jax.Array) -> jax.Array:
+    def compute_einsum(*arrays: jax.Array) -> jax.Array:
         given = dict(zip(array_arguments, arrays, strict=True))
         ordered = ({**known, **given}[n] for n in range(count))
         return jnp.einsum(*ordered, preferred_element_type=preferred, precision=precision, out_sharding=out_sharding)
@@ -210,6 +210,6 @@ def _of_arrays(
     arrays = [taken[n] for n in array_arguments]
     # Below this product of all sizes no result can be too large, so most calls skip the abstract evaluation.
     if prod(max(size, 1) for x in arrays for size in x.shape) > MOST_BYTES // 16:
-        result = jax.eval_shape(computed, *arrays)
+        result = jax.eval_shape(compute_einsum, *arrays)
         check_bytes(result.shape, result.dtype, f"the result of '{text}'", "Sum over more indices.")
-    return computed(*arrays)
+    return compute_einsum(*arrays)

@@ -111,7 +111,7 @@ def evaluate(
     shown = f"'{shortened(text)}'"
     schedules = as_schedules(schedule, shown)
     nse = checked_nse(nse, shown)
-    statement, ring, tensors = _checked(text, tensors, semiring, shape, out_format)
+    statement, ring, tensors = _parse_and_check(text, tensors, semiring, shape, out_format)
     is_converted = is_auto(out_format) or is_composed(out_format) or composition_of(out_format)
     if is_converted and not _takes_composed(statement, ring, tensors):
         options = {"semiring": semiring, "shape": shape, "nse": nse, "preferred_element_type": preferred_element_type}
@@ -126,7 +126,7 @@ def evaluate(
     text = shortened(text)  # only messages use it below
     given_shape = _target_shape(text, tensors.get(statement.target.tensor), shape)
     statement, tensors = without_calls(text, statement, tensors, out_format, given_shape)
-    rewritten = _desugared(text, statement, tensors, shape)
+    rewritten = _desugar(text, statement, tensors, shape)
     before = tensors.get(statement.target.tensor)
     _check_format(text, statement, before, out_format)
     if statement.operator == "=":
@@ -134,7 +134,7 @@ def evaluate(
     linear, operands, ring = _by_semiring(text, rewritten, tensors, ring)
     result_shape = _target_shape(text, before, shape)
     out = plan_statement(text, linear, operands, out_format, nse, preferred, ring, result_shape, schedules).run()
-    return out if before is None else _combined_with(text, rewritten, operands, before, out)
+    return out if before is None else _combine_with_previous(text, rewritten, operands, before, out)
 
 
 def _sum_by_semiring(
@@ -161,8 +161,8 @@ def _sum_by_semiring(
         named = {base_and_exponent(name)[0] for name in one.tensors()}
         own = {name: x for name, x in tensors.items() if name in named}
         sizes = found[0].shape if shape is None and found else shape  # a term that lacks an index is repeated along it
-        found.append(_planned(text, one, ring, own, sizes, on, None, preferred, ()).run())
-    return _combined(found, ring, out_format, nse)
+        found.append(_plan_without_calls(text, one, ring, own, sizes, on, None, preferred, ()).run())
+    return _combine_terms(found, ring, out_format, nse)
 
 
 _ADD: dict[str, Callable[..., jax.Array]] = {
@@ -175,7 +175,7 @@ _ADD: dict[str, Callable[..., jax.Array]] = {
 }
 
 
-def _combined(
+def _combine_terms(
     terms: Sequence[SparseTensor | jax.Array], ring: Semiring, out_format: OutFormat, nse: int | None
 ) -> SparseTensor | jax.Array:
     """Combine terms of equal shape by ⊕. The result is sparse if all terms are and `out_format` is not "dense"."""
@@ -185,9 +185,9 @@ def _combined(
         return reduce(lambda one, other: one.map(add, other), others, first)
     if out_format != "dense" and all(isinstance(x, SparseTensor) for x in terms):
         union = _union(terms, out_format, nse)
-        first, *others = (_placed(x, ring, union) for x in terms)
+        first, *others = (_convert_term(x, ring, union) for x in terms)
         return reduce(lambda one, other: one.map(add, other), others, first)
-    return reduce(add, (_placed(x, ring, "dense") for x in terms))
+    return reduce(add, (_convert_term(x, ring, "dense") for x in terms))
 
 
 def _union(terms: Sequence[SparseTensor | jax.Array], out_format: OutFormat, nse: int | None) -> SparseTensor:
@@ -199,7 +199,7 @@ def _union(terms: Sequence[SparseTensor | jax.Array], out_format: OutFormat, nse
     return made
 
 
-def _placed(x: SparseTensor | jax.Array, ring: Semiring, out_format: OutFormat) -> Any:
+def _convert_term(x: SparseTensor | jax.Array, ring: Semiring, out_format: OutFormat) -> Any:
     """Convert a term to another pattern or to an array. Elements that the term does not store become the zero of ⊕."""
     if not isinstance(x, SparseTensor):
         return x
@@ -219,7 +219,7 @@ def _check_format(text: str, statement: Statement, before: object, out_format: O
         )
 
 
-def _combined_with(
+def _combine_with_previous(
     text: str, rewritten: DesugaredStatement, operands: dict[str, Any], before: Any, out: Any
 ) -> SparseTensor | jax.Array:
     """Combine the target's previous content with the result, as the statement's operator (such as `+=`) says."""
@@ -242,7 +242,7 @@ def _combined_with(
             return combine[operator](before, out)
 
 
-def planned_sum(
+def plan_sum(
     text: str,
     tensors: dict[str, Any],
     shape: tuple[int, ...] | None,
@@ -257,16 +257,16 @@ def planned_sum(
     The statement must not have calls.
     """
     nse = checked_nse(nse, f"'{shortened(text)}'")
-    statement, ring, tensors = _checked(text, tensors, semiring, shape, out_format)
+    statement, ring, tensors = _parse_and_check(text, tensors, semiring, shape, out_format)
     if not ring.is_linear and len(statement.terms) > 1:
         raise NotYetSupportedError(
             f"Expected one product by {ring}, which is one kernel, but '{shortened(text)}' has several terms, each "
             f"with a kernel of its own. Give them one by one."
         )
-    return _planned(text, statement, ring, tensors, shape, out_format, nse, preferred, schedules)
+    return _plan_without_calls(text, statement, ring, tensors, shape, out_format, nse, preferred, schedules)
 
 
-def _planned(
+def _plan_without_calls(
     text: str,
     statement: Statement,
     ring: Semiring,
@@ -280,7 +280,7 @@ def _planned(
     """Return the plan of a statement that has been checked and has no calls."""
     tensors = with_powers(statement, tensors)
     text = shortened(text)
-    rewritten = _desugared(text, statement, tensors, shape)
+    rewritten = _desugar(text, statement, tensors, shape)
     plain, operands, ring = _by_semiring(text, rewritten, tensors, ring)
     result_shape = _target_shape(text, tensors.get(statement.target.tensor), shape)
     return plan_statement(text, plain, operands, out_format, nse, preferred, ring, result_shape, schedules)
@@ -295,16 +295,16 @@ def _check_one_kernel(text: str, schedules: Schedules) -> None:
         )
 
 
-def _checked(
+def _parse_and_check(
     text: str, tensors: dict[str, Any], semiring: str | Semiring, shape: Sequence[int] | None, out_format: OutFormat
 ) -> tuple[Statement, Semiring, dict[str, Any]]:
     """Parse a statement, and convert its tensors to types that planning takes.
 
     Check that its tensors are given, and that only plus_times has functions and numbers.
     """
-    statement, ring = parsed(text), semiring_named(semiring, text)
+    statement, ring = parse_cached(text), semiring_named(semiring, text)
     if shape is None and statement.target.tensor not in tensors and not is_sparse(out_format):
-        statement = parsed(text, sized=False)
+        statement = parse_cached(text, sized=False)
     if not ring.is_linear and statement.calls:
         raise NotYetSupportedError(
             f"evaluate takes sums of products of tensors by {ring}, without functions, but '{text}' has "
@@ -353,7 +353,7 @@ def _by_semiring(
     return plain, {**operands, **more}, semiring
 
 
-def _desugared(
+def _desugar(
     text: str, statement: Statement, tensors: dict[str, Any], shape: Sequence[int] | None
 ) -> DesugaredStatement:
     """Rewrite a statement to have no indirect accesses. Raises ShapeError if the target's shape is unknown."""
@@ -397,7 +397,7 @@ def _target_shape(text: str, before: Array | None, shape: Sequence[int] | None) 
 
 
 @lru_cache(maxsize=1024)
-def parsed(text: str, sized: bool = True) -> Statement:
+def parse_cached(text: str, sized: bool = True) -> Statement:
     """Parse a statement (cached)."""
     return parse_statement(text, sized)
 

@@ -17,10 +17,10 @@ from jsparse.errors import SubscriptError, represented, shortened
 from jsparse.notation import read_sublists
 from jsparse.ops.einsum import einsum
 from jsparse.ops.evaluate import evaluate as evaluated
-from jsparse.ops.evaluate import parsed, planned_sum
+from jsparse.ops.evaluate import parse_cached, plan_sum
 from jsparse.ops.explanation.kernel import ExplainedKernel
-from jsparse.ops.explanation.program import ProgramExplanation, explained_program
-from jsparse.ops.explanation.statement import Explanation, explained
+from jsparse.ops.explanation.program import ProgramExplanation, program_explainer
+from jsparse.ops.explanation.statement import Explanation, explain_plan
 from jsparse.planning.dtypes import preferred_dtype
 from jsparse.planning.plan import as_schedules
 from jsparse.planning.planned import plan_einsum
@@ -84,12 +84,12 @@ def explain(
                 f"Expected a function alone, as in explain(f)(x), but got {len(operands) + len(tensors)} arguments "
                 f"behind {represented(subscripts)}. Pass them to the result of explain."
             )
-        return explained_program(subscripts)
+        return program_explainer(subscripts)
     if overriding_operand(operands) is not None:
         text = str(subscripts)
         function: Callable[..., Any] = partial(einsum, text)
         function.__name__ = f"'{shortened(text)}'"
-        return explained_program(function)(*operands)
+        return program_explainer(function)(*operands)
     schedules = as_schedules(schedule, "explain")
     preferred = preferred_dtype("explain", preferred_element_type)
     nse = checked_nse(nse, "explain")
@@ -100,23 +100,23 @@ def explain(
             f"Expected subscripts and operands as in explain('ij,jk->ik', A, X), a statement and named tensors, or a "
             f"function as in explain(f)(x), but got {represented(subscripts)}."
         )
-    if tensors and isinstance(subscripts, str) and parsed(subscripts).calls:
+    if tensors and isinstance(subscripts, str) and parse_cached(subscripts).calls:
         options = {"preferred_element_type": preferred, "semiring": semiring, "schedule": schedule}
-        return _explained_calls(subscripts, tensors, {"shape": shape, "out_format": out_format, "nse": nse, **options})
+        return _explain_calls(subscripts, tensors, {"shape": shape, "out_format": out_format, "nse": nse, **options})
     if tensors:
-        planned = planned_sum(subscripts, tensors, shape, out_format, nse, preferred, semiring, schedules)
-        return explained(subscripts, planned, tensors)
+        planned = plan_sum(subscripts, tensors, shape, out_format, nse, preferred, semiring, schedules)
+        return explain_plan(subscripts, planned, tensors)
     if not isinstance(subscripts, str):
         subscripts, operands = read_sublists((subscripts, *operands))
     ring = semiring_named(semiring, subscripts)
     if ring.is_linear and out_format is None and not schedules and not any(map(is_sparse, operands)):
         return Explanation(subscripts, ())
-    return explained(subscripts, plan_einsum(subscripts, operands, out_format, nse, preferred, ring, schedules))
+    return explain_plan(subscripts, plan_einsum(subscripts, operands, out_format, nse, preferred, ring, schedules))
 
 
-def _explained_calls(text: str, tensors: dict[str, Any], options: dict[str, Any]) -> ProgramExplanation:
+def _explain_calls(text: str, tensors: dict[str, Any], options: dict[str, Any]) -> ProgramExplanation:
     """Explain a statement with calls as a program of several operations. Index tables are not traced."""
-    statement = parsed(text)
+    statement = parse_cached(text)
     nested = (inner for access in (statement.target, *statement.read()) for inner in access.nested())
     tables = {inner.tensor: tensors[inner.tensor] for inner in nested if inner.tensor in tensors}
 
@@ -124,4 +124,4 @@ def _explained_calls(text: str, tensors: dict[str, Any], options: dict[str, Any]
         return evaluated(text, **options, **tables, **traced)
 
     evaluate.__name__ = text
-    return explained_program(evaluate)(**{name: x for name, x in tensors.items() if name not in tables})
+    return program_explainer(evaluate)(**{name: x for name, x in tensors.items() if name not in tables})

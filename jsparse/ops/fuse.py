@@ -36,7 +36,7 @@ def fuse(function: F) -> F:
     """
 
     @wraps(function)
-    def fused(*args: Any, **kwargs: Any) -> Any:
+    def trace_and_run(*args: Any, **kwargs: Any) -> Any:
         leaves, tree = jax.tree.flatten((args, kwargs))
         out_tree: list[Any] = []
 
@@ -50,10 +50,10 @@ def fuse(function: F) -> F:
         results = run_fused(_compat.without_constants(closed), [*leaves, *closed.consts])
         return jax.tree.unflatten(out_tree[-1], results)
 
-    program = jax.jit(fused)
+    program = jax.jit(trace_and_run)
 
     @wraps(function)
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def call_program(*args: Any, **kwargs: Any) -> Any:
         if not _compat.finds_infinities():
             return program(*args, **kwargs)
         # For a derivative, the program also returns statistics of rows, such as the maximum of an empty row.
@@ -62,5 +62,5 @@ def fuse(function: F) -> F:
         return jax.tree.map(lambda x: x * 1 if jnp.issubdtype(x.dtype, jnp.inexact) else x, found)  # JAX searches it
 
     for name in ("lower", "trace", "eval_shape", "clear_cache"):
-        setattr(called, name, getattr(program, name))
-    return called  # type: ignore[return-value]
+        setattr(call_program, name, getattr(program, name))
+    return call_program  # type: ignore[return-value]

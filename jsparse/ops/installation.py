@@ -46,7 +46,7 @@ def as_text(facts: dict[str, Section]) -> str:
     for title, section in facts.items():
         lines.append(title)
         for name, value in section.items():
-            first, *rest = _wrapped(value, WIDTH - width)
+            first, *rest = _wrap_lines(value, WIDTH - width)
             lines += [f"  {name:<{width - 2}}{first}", *(f"{'':<{width}}{line}" for line in rest)]
     return "\n".join(lines)
 
@@ -97,9 +97,9 @@ def _jaxlibs_ffi() -> str:
     return ".".join(part[1] if part else "?" for part in found)
 
 
-def _wrapped(value: Any, width: int) -> list[str]:
+def _wrap_lines(value: Any, width: int) -> list[str]:
     """Convert a value to lines of text, wrapped at `width` characters."""
-    words = [str(part) for part in value] if isinstance(value, list) else [_shown(value)]
+    words = [str(part) for part in value] if isinstance(value, list) else [_format_value(value)]
     lines = [""]
     for word in words:
         if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
@@ -108,7 +108,7 @@ def _wrapped(value: Any, width: int) -> list[str]:
     return lines
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,}" if isinstance(value, int) else "none" if value is None else str(value)

@@ -37,13 +37,13 @@ def _property(place: str) -> Find:
 def _as_reflected(function: Callable[[TensorLike, TensorLike], R]) -> Callable[[SparseTensor, TensorLike], R]:
     """Make the reflected form of a function of two operands: a method that takes its tensor as the right operand."""
 
-    def reflected(self: SparseTensor, other: TensorLike) -> R:
+    def call_reflected(self: SparseTensor, other: TensorLike) -> R:
         return function(other, self)
 
-    return reflected
+    return call_reflected
 
 
-def _reflected(place: str) -> Find:
+def _find_reflected(place: str) -> Find:
     return lambda: _as_reflected(_at(place)())
 
 
@@ -79,15 +79,15 @@ OF_ALL: dict[str, Find] = {
     "__str__": _at("ops.display.as_text"),
     "__array_function__": _at("ops.protocols.array_function"),
     "__matmul__": _at("ops.elementwise.operators.matmul"),
-    "__rmatmul__": _reflected("ops.elementwise.operators.matmul"),
+    "__rmatmul__": _find_reflected("ops.elementwise.operators.matmul"),
     "__mul__": _at("ops.elementwise.operators.multiply"),
     "__rmul__": _at("ops.elementwise.operators.multiply"),
     "__truediv__": _at("ops.elementwise.operators.divide"),
-    "__rtruediv__": _reflected("ops.elementwise.operators.divide"),
+    "__rtruediv__": _find_reflected("ops.elementwise.operators.divide"),
     "__add__": _at("ops.elementwise.operators.add"),
-    "__radd__": _reflected("ops.elementwise.operators.add"),
+    "__radd__": _find_reflected("ops.elementwise.operators.add"),
     "__sub__": _at("ops.elementwise.operators.subtract"),
-    "__rsub__": _reflected("ops.elementwise.operators.subtract"),
+    "__rsub__": _find_reflected("ops.elementwise.operators.subtract"),
     "__neg__": _at("ops.elementwise.operators.negative"),
     "__pos__": _at("ops.elementwise.operators.positive"),
     "__abs__": _at("ops.elementwise.operators.absolute"),
@@ -141,7 +141,7 @@ METHODS: dict[str, Find] = {
     "__xor__": _at("ops.elementwise.operators.bitwise_xor"),
     "__rxor__": _at("ops.elementwise.operators.bitwise_xor"),
     "__divmod__": _at("ops.elementwise.operators.divmod_"),
-    "__rdivmod__": _reflected("ops.elementwise.operators.divmod_"),
+    "__rdivmod__": _find_reflected("ops.elementwise.operators.divmod_"),
     **{f"__{name}__": _of_table(*row) for name, row in _OF_TABLE.items()},
     **{f"__r{name}__": _table_reflected(*row) for name, row in _OF_TABLE.items()},
 }

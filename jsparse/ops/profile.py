@@ -111,7 +111,7 @@ class Profile:
 
     def __str__(self) -> str:
         shown = self.kernels[:SHOWN]
-        lines = _aligned([COLUMNS, *(kernel._cells(WIDTH) for kernel in shown)]) if shown else []
+        lines = _align_columns([COLUMNS, *(kernel._cells(WIDTH) for kernel in shown)]) if shown else []
         left = self.kernels[SHOWN:]
         if left:
             lines.append(f"… and {_count(len(left), 'kernel')} that took {as_time(sum(k.seconds for k in left))}")
@@ -198,7 +198,7 @@ def _kernels(before: _Counts) -> tuple[ProfiledKernel, ...]:
     return tuple(sorted(kernels, key=lambda kernel: -kernel.seconds))
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def _align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """Convert rows to lines of text. The first two columns are aligned to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [

@@ -48,21 +48,21 @@ def with_values(tree: PyTree, values: PyTree) -> PyTree:
     differ.
     """
 
-    def replaced(x: Any, new: Any) -> Any:
+    def replace_values(x: Any, new: Any) -> Any:
         return x.with_values(new) if _has_values(x) else new
 
-    return jax.tree.map(replaced, tree, values, is_leaf=_has_values)
+    return jax.tree.map(replace_values, tree, values, is_leaf=_has_values)
 
 
-def moved_values(values: jax.Array, before: SparseTensor, after: SparseTensor) -> jax.Array:
+def move_values(values: jax.Array, before: SparseTensor, after: SparseTensor) -> jax.Array:
     """Move values, such as moments, from the entries of `before` to the entries of `after`. New entries get 0.
 
     All axes of `values` but the last are batch axes.
     """
 
-    def moved(array: jax.Array) -> jax.Array:
+    def move(array: jax.Array) -> jax.Array:
         return before.with_values(array).restrict(after).values
 
     for _ in range(values.ndim - 1):
-        moved = jax.vmap(moved)
-    return moved(values)
+        move = jax.vmap(move)
+    return move(values)

@@ -53,7 +53,9 @@ def _fingerprint(arrays: tuple[jax.Array, ...]) -> jax.Array:
     total = jnp.zeros(arrays[0].shape[:-1], jnp.uint32)
     for number, array in enumerate(arrays):
         places = jnp.arange(array.shape[-1], dtype=jnp.uint32) + np.uint32(number << 28)
-        total += _mixed(_bits(array) * np.uint32(0x9E3779B1) ^ places * np.uint32(0x85EBCA6B)).sum(-1, dtype=jnp.uint32)
+        total += _mix_bits(_bits(array) * np.uint32(0x9E3779B1) ^ places * np.uint32(0x85EBCA6B)).sum(
+            -1, dtype=jnp.uint32
+        )
     return total
 
 
@@ -61,10 +63,10 @@ def _bits(array: jax.Array) -> jax.Array:
     """Convert each index to 32 bits. For an index of 64 bits, both halves are hashed."""
     if array.dtype.itemsize < 8:
         return array.astype(jnp.uint32)
-    return array.astype(jnp.uint32) ^ _mixed((array >> np.asarray(32, array.dtype)).astype(jnp.uint32))
+    return array.astype(jnp.uint32) ^ _mix_bits((array >> np.asarray(32, array.dtype)).astype(jnp.uint32))
 
 
-def _mixed(x: jax.Array) -> jax.Array:
+def _mix_bits(x: jax.Array) -> jax.Array:
     """Spread the bits of x, so that changes at several places do not cancel each other in a sum."""
     x = (x ^ (x >> np.uint32(15))) * np.uint32(0xC2B2AE35)
     return x ^ (x >> np.uint32(16))

@@ -141,9 +141,9 @@ def apply_updates(params: PyTree, updates: PyTree) -> PyTree:
     neither an array nor rows of the array's shape.
     """
 
-    def applied(parameter: Any, update: Any, rows: TableRows | bool) -> Any:
+    def apply_update(parameter: Any, update: Any, rows: TableRows | bool) -> Any:
         if not isinstance(rows, TableRows):
             return optax.apply_updates(parameter, update)
         return rows.write(parameter, rows.read(parameter) + rows_of(update))
 
-    return jax.tree.map(applied, params, updates, rows_of_tables(updates, params), is_leaf=is_tensor)
+    return jax.tree.map(apply_update, params, updates, rows_of_tables(updates, params), is_leaf=is_tensor)

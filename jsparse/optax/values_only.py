@@ -18,7 +18,7 @@ from jsparse.convert.dynamic_composed import in_use
 from jsparse.differentiation.rows import rows_of
 from jsparse.errors import PatternError
 from jsparse.formats import Pattern
-from jsparse.ops.trees import is_tensor, moved_values, values, with_values
+from jsparse.ops.trees import is_tensor, move_values, values, with_values
 from jsparse.optax.fingerprints import differ, fingerprint, is_other
 from jsparse.optax.row_updates import TableRows, has_rows, in_state, rows_of_tables
 from jsparse.tensor.composed import Composition, dynamic_patterns
@@ -102,7 +102,9 @@ def values_only(transformation: optax.GradientTransformation) -> optax.GradientT
         given = None if params is None else values(params)
         moments = state.inner if isinstance(state, PatternedState) else state
         step = partial(_update_of_rows, inner, tables) if has_rows(tables) else inner.update
-        found, moments = step(jax.tree.map(_seen, updates, tables, is_leaf=is_tensor), moments, given, **arguments)
+        found, moments = step(
+            jax.tree.map(_optimizer_view, updates, tables, is_leaf=is_tensor), moments, given, **arguments
+        )
         found = _nan_if(is_stale, found)
         state = PatternedState(moments, state.fingerprints) if isinstance(state, PatternedState) else moments
         on = updates if params is None else params
@@ -126,14 +128,14 @@ def restrict_state(transformation: optax.GradientTransformation, state: PyTree, 
     belong to other patterns than the old ones. For an nnx.Optimizer, use `jsparse.nnx.restrict_state`.
     """
 
-    def moved(moment: Any, before: Any, after: Any) -> Any:
+    def move_moment(moment: Any, before: Any, after: Any) -> Any:
         if isinstance(moment, SparseTensor):
             return moment.restrict(after)
-        return moved_values(moment, before, after) if isinstance(before, SparseTensor) else moment
+        return move_values(moment, before, after) if isinstance(before, SparseTensor) else moment
 
     is_stale = _is_stale(state, old)
     moments = state.inner if isinstance(state, PatternedState) else state
-    found = optax.tree_utils.tree_map_params(transformation, moved, moments, old, new, is_leaf=is_tensor)
+    found = optax.tree_utils.tree_map_params(transformation, move_moment, moments, old, new, is_leaf=is_tensor)
     found = _nan_if(is_stale, found)
     return _with_fingerprints(found, new) if isinstance(state, PatternedState) else found
 
@@ -224,7 +226,7 @@ def _argument(x: Any, params: Any) -> Any:
     return of_values
 
 
-def _seen(gradient: Any, rows: TableRows | bool) -> Any:
+def _optimizer_view(gradient: Any, rows: TableRows | bool) -> Any:
     """Return the part of a gradient that the optimizer sees: its rows or its values."""
     return rows_of(gradient) if isinstance(rows, TableRows) else values(gradient)
 
@@ -235,12 +237,12 @@ def _update_of_rows(inner: Any, tables: Any, updates: Any, state: Any, params: A
     def read(rows: TableRows | bool, x: Any) -> Any:
         return rows.read(x) if isinstance(rows, TableRows) else x
 
-    def written(rows: TableRows | bool, x: Any, whole: Any) -> Any:
+    def write_rows(rows: TableRows | bool, x: Any, whole: Any) -> Any:
         return rows.write(whole, x) if isinstance(rows, TableRows) else x
 
     places = in_state(inner, state, tables)
     found, seen = inner.update(updates, jax.tree.map(read, places, state), jax.tree.map(read, tables, params), **extra)
-    return found, jax.tree.map(written, places, seen, state)
+    return found, jax.tree.map(write_rows, places, seen, state)
 
 
 def _as_update(gradient: Any, update: Any, rows: TableRows | bool, parameter: Any) -> Any:

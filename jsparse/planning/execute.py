@@ -23,7 +23,7 @@ from jsparse.base.limits import MOST_COUNTED, check_bytes
 from jsparse.compiler.dtypes import as_dtype
 from jsparse.compiler.semiring import Semiring
 from jsparse.convert.composed import without_padding
-from jsparse.convert.dynamic_creation import converted_pattern
+from jsparse.convert.dynamic_creation import convert_pattern
 from jsparse.convert.slots import Conversion
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import sufficient_nse
@@ -181,7 +181,7 @@ def _sorted_anew(x: SparseTensor, format: Format) -> SparseTensor:
 @partial(jax.jit, static_argnames="format", inline=True)
 def _pattern_sorted_anew(pattern: DynamicPattern, format: Format) -> DynamicPattern:
     type_ = dynamic_type(pattern.shape, format, sufficient_nse(pattern.type, format))
-    return converted_pattern(pattern, type_)
+    return convert_pattern(pattern, type_)
 
 
 def _on_levels(work: OnLevels, x: Any) -> SparseTensor | BarePattern:

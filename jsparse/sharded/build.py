@@ -63,10 +63,10 @@ def shard(A: TensorLike, mesh: Mesh, axis: str) -> ShardedTensor:
             f"Expected rows and columns that {devices} devices divide evenly, but A is {rows}x{columns}. Pad A to "
             f"{more}x{wide}, and X to {wide} rows."
         )
-    return _divided(matrix.to_scipy(), mesh, axis)
+    return _divide_rows(matrix.to_scipy(), mesh, axis)
 
 
-def _divided(matrix: sp.csr_array, mesh: Mesh, axis: str) -> ShardedTensor:
+def _divide_rows(matrix: sp.csr_array, mesh: Mesh, axis: str) -> ShardedTensor:
     devices, (rows, columns) = mesh.shape[axis], matrix.shape
     own, pointers = rows // devices, matrix.indptr
     bounds = [slice(pointers[d * own], pointers[(d + 1) * own]) for d in range(devices)]

@@ -43,7 +43,7 @@ class Exchange:
         """The number of columns of a device's block: of its own rows and of the halo."""
         return self.own + self.halo
 
-    def received(self, row_bytes: int) -> int:
+    def bytes_received(self, row_bytes: int) -> int:
         """The bytes that each device receives for rows of `row_bytes` bytes."""
         return self.halo * row_bytes
 

@@ -17,7 +17,7 @@ from jsparse.errors import ShapeError
 from jsparse.notation.einsum import parse_einsum
 from jsparse.ops.attention.sparse_attention import sparse_attention
 from jsparse.ops.einsum import einsum
-from jsparse.ops.reductions.axes import reduced_axes
+from jsparse.ops.reductions.axes import axes_to_reduce
 from jsparse.ops.reductions.softmax import softmax
 from jsparse.sharded.tensor import FUNCTIONS, ShardedTensor
 
@@ -36,7 +36,7 @@ def on_devices(
     axis, mesh = S.layout.axis, S.layout.mesh
     arrays = [jnp.asarray(x) for x in operands]
     specs = [PartitionSpec(axis, *_columns(x, axis)) for x in arrays]
-    placed = [_placed(x, NamedSharding(mesh, spec)) for x, spec in zip(arrays, specs, strict=True)]
+    placed = [_reshard(x, NamedSharding(mesh, spec)) for x, spec in zip(arrays, specs, strict=True)]
     result = specs[0] if arrays and has_columns else PartitionSpec(axis)
     mapped = jax.shard_map(
         compute, mesh=mesh, in_specs=(PartitionSpec(axis), *specs), out_specs=result, check_vma=False
@@ -44,7 +44,7 @@ def on_devices(
     return mapped(S, *placed)
 
 
-def _placed(x: jax.Array, sharding: NamedSharding) -> jax.Array:
+def _reshard(x: jax.Array, sharding: NamedSharding) -> jax.Array:
     """Divide an array whose type says how it is divided: `shard_map` does not do that for explicit axes."""
     return jax.sharding.reshard(x, sharding) if explicit_axes(jax.typeof(x).sharding.mesh) else x
 
@@ -62,7 +62,7 @@ def matmul(S: ShardedTensor, x: ArrayLike) -> jax.Array:
     return found
 
 
-def _transposed(S: ShardedTensor, y: ArrayLike) -> jax.Array:
+def _multiply_transpose(S: ShardedTensor, y: ArrayLike) -> jax.Array:
     """Sᵀ y, for y (m,) or (m, k) divided by rows: the transpose of the product."""
     _check_rows(S, y, 0, "Sᵀ Y")
     own = S.layout.exchange.own
@@ -83,7 +83,7 @@ def _check_rows(S: ShardedTensor, x: ArrayLike, dim: int, what: str) -> None:
         raise ShapeError(f"Expected an array ({rows},) or ({rows}, k) in {what}, but got shape {np.shape(x)}.")
 
 
-def _sampled(S: ShardedTensor, left: ArrayLike, right: ArrayLike) -> ShardedTensor:
+def _multiply_at_entries(S: ShardedTensor, left: ArrayLike, right: ArrayLike) -> ShardedTensor:
     """S ∘ (left rightᵀ), for arrays (m, k) and (n, k) divided by rows."""
     _check_rows(S, left, 0, "a sampled product")
     _check_rows(S, right, 1, "a sampled product")
@@ -99,10 +99,10 @@ def _sampled(S: ShardedTensor, left: ArrayLike, right: ArrayLike) -> ShardedTens
 _PRODUCTS: Mapping[str, Callable[..., Any]] = {
     "ij,jk->ik": matmul,
     "ij,j->i": matmul,
-    "ij,ik->jk": _transposed,
-    "ij,i->j": _transposed,
-    "ij,ik,jk->ij": _sampled,
-    "ij,jk,ik->ij": lambda S, right, left: _sampled(S, left, right),
+    "ij,ik->jk": _multiply_transpose,
+    "ij,i->j": _multiply_transpose,
+    "ij,ik,jk->ij": _multiply_at_entries,
+    "ij,jk,ik->ij": lambda S, right, left: _multiply_at_entries(S, left, right),
 }
 
 
@@ -126,17 +126,17 @@ def _map(S: ShardedTensor, function: Callable[..., Any]) -> ShardedTensor:
 
 
 def _sum(S: ShardedTensor, axis: int) -> jax.Array:
-    reduced = reduced_axes(axis, 2)
+    reduced = axes_to_reduce(axis, 2)
     if reduced == (1,):
         found: jax.Array = on_devices(S, lambda S: S.block.sum(1), [])
         return found
     if reduced != (0,):
         raise S._refusal("a sum of all entries")
-    return _transposed(S, jnp.ones(S.block.shape[0] if S.is_local else S.shape[0], S.dtype))
+    return _multiply_transpose(S, jnp.ones(S.block.shape[0] if S.is_local else S.shape[0], S.dtype))
 
 
 def _softmax(S: ShardedTensor, A: object, axis: int = -1) -> ShardedTensor:
-    if reduced_axes(axis, 2) != (1,):
+    if axes_to_reduce(axis, 2) != (1,):
         raise S._refusal("a softmax that is not over rows")
     return S.with_values(on_devices(S, lambda S: softmax(S.block, 1).values[None], []))
 

@@ -19,7 +19,7 @@ from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.reductions import as_number
 from jsparse.sparsification.rules import deferred_rule, sparse_rule
 from jsparse.sparsification.separable import in_letters
-from jsparse.sparsification.sparse_value import SparseValue, Value, centred, check_known, plain, whole
+from jsparse.sparsification.sparse_value import SparseValue, Value, check_known, plain, subtract_background, whole
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__: list[str] = []
@@ -36,7 +36,7 @@ def product(equation: Equation, lhs: Any, rhs: Any) -> Value:
         return _with_backgrounds(equation, [(lhs, left), (rhs, right)], out)
     terms = [_term(equation, lhs, left), _term(equation, rhs, right)]
     if set(left + right) != set(terms[0][1] + terms[1][1]):  # both repeat their elements along a dimension
-        terms = [_term(equation, _unrepeated(x), own) for x, own in ((lhs, left), (rhs, right))]
+        terms = [_term(equation, _whole_if_sparse(x), own) for x, own in ((lhs, left), (rhs, right))]
     (a, left), (b, right) = terms
     subscripts = f"{left},{right}->{out}"
     try:
@@ -103,7 +103,7 @@ def _addends(equation: Equation, x: Value, letters: str) -> list[Factors]:
     if not products:
         check_known(x, equation)
         products = ((x.background.as_array(x.ndim, x.dtype),),)
-    found: list[Factors] = [[(centred(x), letters)]]
+    found: list[Factors] = [[(subtract_background(x), letters)]]
     return found + [[in_letters(_finite(b.astype(wide)), letters) for b in factors] for factors in products]
 
 
@@ -118,7 +118,7 @@ def _without_capacity(equation: Equation) -> PatternError:
     )
 
 
-def _unrepeated(x: Value) -> Any:
+def _whole_if_sparse(x: Value) -> Any:
     return whole(x) if isinstance(x, SparseValue) else x
 
 
@@ -139,9 +139,9 @@ def _subscripts(equation: Equation, left: int, right: int) -> tuple[tuple[str, s
     for pairs in (contract, batch):
         for i, j in zip(*pairs, strict=True):
             rhs[j] = lhs[i]
-    own = [_left_out(lhs, (*contract[0], *batch[0])), _left_out(rhs, (*contract[1], *batch[1]))]
+    own = [_letters_without(lhs, (*contract[0], *batch[0])), _letters_without(rhs, (*contract[1], *batch[1]))]
     return ("".join(lhs), "".join(rhs)), "".join([*(lhs[i] for i in batch[0]), *own[0], *own[1]])
 
 
-def _left_out(letters: Sequence[str], dims: Sequence[int]) -> list[str]:
+def _letters_without(letters: Sequence[str], dims: Sequence[int]) -> list[str]:
     return [letter for n, letter in enumerate(letters) if n not in dims]

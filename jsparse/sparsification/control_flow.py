@@ -21,7 +21,7 @@ from jsparse.sparsification.deferred import Deferred, dense
 from jsparse.sparsification.equation import CALLS, CHECKPOINTS, Equation
 from jsparse.sparsification.rules import deferred_rule, sparse_rule
 from jsparse.sparsification.sparse_value import SparseValue, Value, check_background, whole
-from jsparse.sparsification.trees import Opened, settled
+from jsparse.sparsification.trees import Opened, compute_deferred
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__: list[str] = []
@@ -32,21 +32,25 @@ def scan(equation: Equation, *inputs: Value) -> list[Value]:
     """Run the body in `jax.lax.scan`. Carries keep their pattern; the arrays that are scanned over are dense."""
     params = equation.params
     constants, carries = _compat.scan_counts(params)
-    consts, begin, xs = inputs[:constants], settled(inputs[constants:][:carries]), inputs[constants + carries :]
+    consts, begin, xs = (
+        inputs[:constants],
+        compute_deferred(inputs[constants:][:carries]),
+        inputs[constants + carries :],
+    )
     for x in xs:
         if isinstance(x, SparseValue):
-            raise equation.unsupported(
+            raise equation.not_supported(
                 "scans over the rows of a SparseTensor", "Loop over A[i] in Python, or pass A.todense()."
             )
 
     def body(carry: Sequence[Value], items: Sequence[Value]) -> tuple[list[Value], list[Value]]:
-        found = settled(equation.interpret(params["jaxpr"], [*consts, *carry, *items]))
+        found = compute_deferred(equation.interpret(params["jaxpr"], [*consts, *carry, *items]))
         out, collected = found[: len(carry)], found[len(carry) :]
         return _same_carry(equation, carry, out), [_collectable(equation, x) for x in collected]
 
     options = {name: params[name] for name in ("length", "reverse", "unroll")}
     last, collected = jax.lax.scan(body, _strong(begin), [dense(x) for x in xs], **options)
-    return [*last, *(_stacked(x, params["length"]) for x in collected)]
+    return [*last, *(_stack_steps(x, params["length"]) for x in collected)]
 
 
 def _collectable(equation: Equation, x: Value) -> Value:
@@ -54,14 +58,14 @@ def _collectable(equation: Equation, x: Value) -> Value:
     if not isinstance(x, SparseValue):
         return x
     if x.tensor.is_dynamic:
-        raise equation.unsupported(
+        raise equation.not_supported(
             "collects SparseTensors whose patterns may differ between the steps",
             "Use static patterns, or return them as carries, or sums of them.",
         )
     return whole(x)
 
 
-def _stacked(x: Value, length: int) -> Value:
+def _stack_steps(x: Value, length: int) -> Value:
     """Stack the results of `length` steps along a new first dimension, which becomes the last level, a dense one."""
     if not isinstance(x, SparseValue):
         return x
@@ -77,14 +81,16 @@ def loop(equation: Equation, *inputs: Value) -> list[Value]:
     """Run the loop in `jax.lax.while_loop`. Carries keep their pattern."""
     params = equation.params
     first, end = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
-    of_condition, of_body, begin = inputs[:first], inputs[first:end], settled(inputs[end:])
+    of_condition, of_body, begin = inputs[:first], inputs[first:end], compute_deferred(inputs[end:])
 
     def condition(carry: Sequence[Value]) -> jax.Array:
         (found,) = equation.interpret(params["cond_jaxpr"], [*of_condition, *carry])
         return dense(found)
 
     def body(carry: Sequence[Value]) -> list[Value]:
-        return _same_carry(equation, carry, settled(equation.interpret(params["body_jaxpr"], [*of_body, *carry])))
+        return _same_carry(
+            equation, carry, compute_deferred(equation.interpret(params["body_jaxpr"], [*of_body, *carry]))
+        )
 
     found: list[Any] = jax.lax.while_loop(condition, body, _strong(begin))
     return found
@@ -96,14 +102,14 @@ def branches(equation: Equation, which: jax.Array, *inputs: Value) -> list[Value
     opened = Opened.of(inputs)
 
     def branch(closed: ClosedJaxpr) -> Callable[..., list[Value]]:
-        return lambda *leaves: settled(equation.interpret(closed, opened.closed(leaves)))
+        return lambda *leaves: compute_deferred(equation.interpret(closed, opened.rebuild(leaves)))
 
     functions = [branch(closed) for closed in equation.params["branches"]]
     results = [jax.eval_shape(function, *opened.leaves) for function in functions]
     for other in results[1:]:
         for n, (x, y) in enumerate(zip(results[0], other, strict=True)):
             if _structure(x) != _structure(y):
-                raise _different(equation, f"result {n} of all branches", _shown(x), _shown(y))
+                raise _different(equation, f"result {n} of all branches", _describe(x), _describe(y))
     found: list[Any] = jax.lax.switch(dense(which), functions, *opened.leaves)
     return found
 
@@ -114,7 +120,7 @@ def _same_carry(equation: Equation, before: Sequence[Value], after: Sequence[Val
         if isinstance(y, SparseValue):
             check_background(y, equation)
         if _structure(x) != _structure(y):
-            raise _different(equation, f"carry {n} before and after a step", _shown(x), _shown(y))
+            raise _different(equation, f"carry {n} before and after a step", _describe(x), _describe(y))
     return list(after)
 
 
@@ -123,13 +129,13 @@ def _structure(x: Value) -> Any:
 
 
 def _different(equation: Equation, what: str, one: str, other: str) -> NotYetSupportedError:
-    return equation.unsupported(
+    return equation.not_supported(
         f"needs {what} to be stored alike, but got {one} and {other}",
         "Give it the same pattern in both places (A * 0 + B has that of both), or pass A.todense().",
     )
 
 
-def _shown(x: Value) -> str:
+def _describe(x: Value) -> str:
     if not isinstance(x, SparseValue):
         return "an array"
     tensor: SparseTensor = x.tensor
@@ -142,31 +148,31 @@ def _strong(values: Sequence[Value]) -> list[Value]:
 
 
 @sparse_rule(*CALLS)
-def inlined(equation: Equation, *inputs: Value) -> list[Value]:
+def inline_call(equation: Equation, *inputs: Value) -> list[Value]:
     """Interpret the equations of the function that is called."""
-    return equation.interpret(equation.called, inputs)
+    return equation.interpret(equation.callee, inputs)
 
 
 @deferred_rule(*CALLS)
-def inlined_if_deferred(equation: Equation, *inputs: Value) -> list[Value]:
+def inline_call_if_deferred(equation: Equation, *inputs: Value) -> list[Value]:
     """Interpret the equations of the function that is called if an argument is a deferred array."""
-    return inlined(equation, *inputs) if any(isinstance(x, Deferred) for x in inputs) else NotImplemented
+    return inline_call(equation, *inputs) if any(isinstance(x, Deferred) for x in inputs) else NotImplemented
 
 
 @sparse_rule(*CHECKPOINTS)
-def checkpointed(equation: Equation, *inputs: Value) -> list[Value]:
+def interpret_checkpoint(equation: Equation, *inputs: Value) -> list[Value]:
     """Interpret the function inside `jax.checkpoint`, with the same policy."""
     opened = Opened.of(inputs)
 
     def function(*leaves: jax.Array) -> list[Value]:
-        return settled(equation.interpret(equation.called, opened.closed(leaves)))
+        return compute_deferred(equation.interpret(equation.callee, opened.rebuild(leaves)))
 
     options = {name: equation.params[name] for name in ("prevent_cse", "policy")}
     return jax.checkpoint(function, **options)(*opened.leaves)
 
 
 @sparse_rule("custom_linear_solve")
-def solved(equation: Equation, *inputs: Value) -> list[Value]:
+def interpret_linear_solve(equation: Equation, *inputs: Value) -> list[Value]:
     """Interpret the functions of a linear solver. The derivatives of the solver are solutions of linear systems."""
     jaxprs, rest, consts = equation.params["jaxprs"], list(inputs), {}
     for name, length in equation.params["const_lengths"]._asdict().items():
@@ -179,10 +185,10 @@ def solved(equation: Equation, *inputs: Value) -> list[Value]:
     def solver(name: str) -> Any:
         return (lambda _, b: function(name)(b)) if getattr(jaxprs, name) is not None else None
 
-    right = settled(rest)
+    right = compute_deferred(rest)
     has_aux = len(equation.out_avals) > len(right)
     if has_aux or any(isinstance(x, SparseValue) for x in right):
-        raise equation.unsupported(
+        raise equation.not_supported(
             "has further results, or a SparseTensor on the right side", "Pass A.todense() there."
         )
     found: Any = jax.lax.custom_linear_solve(function("matvec"), right, solver("solve"), solver("transpose_solve"))
@@ -192,10 +198,10 @@ def solved(equation: Equation, *inputs: Value) -> list[Value]:
 @sparse_rule("custom_jvp_call")
 def with_own_push(equation: Equation, *inputs: Value) -> list[Value]:
     """Interpret the function and, when it is differentiated, its custom forward derivative."""
-    return with_push(equation, equation.called, inputs)
+    return with_push(equation, equation.callee, inputs)
 
 
 @sparse_rule("custom_vjp_call", "custom_vjp_call_jaxpr")
 def with_own_pull(equation: Equation, *inputs: Value) -> list[Value]:
     """Interpret the function and, when it is differentiated, its custom reverse derivative."""
-    return with_pull(equation, equation.called, inputs)
+    return with_pull(equation, equation.callee, inputs)

@@ -16,19 +16,19 @@ import numpy as np
 
 from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.sparse_value import SparseValue, Value, whole
-from jsparse.sparsification.trees import Opened, conforming, parts, settled, tangent_tree, with_parts
+from jsparse.sparsification.trees import Opened, compute_deferred, conforming, parts, tangent_tree, with_parts
 
 
 def with_push(equation: Equation, called: Any, inputs: Sequence[Any]) -> list[Value]:
     """Interpret a function with a custom forward derivative."""
-    opened, active, function = _opened(equation, called, inputs)
+    opened, active, function = _open_inputs(equation, called, inputs)
 
     @jax.custom_jvp
     def call(*leaves: jax.Array) -> list[Value]:
         return function(leaves)
 
     def push(primals: Sequence[jax.Array], changes: Sequence[jax.Array]) -> Any:
-        values, moves = opened.closed(primals), opened.closed(changes)
+        values, moves = opened.rebuild(primals), opened.rebuild(changes)
         given = [with_parts(values[n], parts(moves[n])) for n in active]
         found = iter(equation.interpret(_push(equation, active), [*values, *given]))
         out = call(*primals)
@@ -41,7 +41,7 @@ def with_push(equation: Equation, called: Any, inputs: Sequence[Any]) -> list[Va
 
 def with_pull(equation: Equation, called: Any, inputs: Sequence[Value]) -> list[Value]:
     """Interpret a function with a custom reverse derivative."""
-    opened, active, function = _opened(equation, called, inputs)
+    opened, active, function = _open_inputs(equation, called, inputs)
 
     @jax.custom_vjp
     def call(*leaves: Any) -> list[Any]:
@@ -49,9 +49,9 @@ def with_pull(equation: Equation, called: Any, inputs: Sequence[Value]) -> list[
 
     def forward(*leaves: jax.Array) -> Any:
         out = function(leaves)
-        for x in (*opened.closed(leaves), *out):
+        for x in (*opened.rebuild(leaves), *out):
             if isinstance(x, SparseValue) and x.background.array is not None:  # whose elements' cotangents are summed
-                raise equation.unsupported(
+                raise equation.not_supported(
                     "has a reverse derivative of its own, at a tensor whose elements that are not stored vary",
                     "Give it jnp.where(A != 0, f(A), 0), or use custom_jvp.",
                 )
@@ -59,7 +59,7 @@ def with_pull(equation: Equation, called: Any, inputs: Sequence[Value]) -> list[
 
     def pull(kept: Any, changes: Sequence[jax.Array]) -> Any:
         leaves, out = kept
-        values = opened.closed(leaves)
+        values = opened.rebuild(leaves)
         pairs = [(x, change) for x, change in zip(out, changes, strict=True) if _has_derivative(x)]
         given = [with_parts(x, parts(change)) for x, change in pairs]
         found = equation.interpret(_pull(equation, active), [*values, *given])
@@ -72,7 +72,7 @@ def with_pull(equation: Equation, called: Any, inputs: Sequence[Value]) -> list[
     return results
 
 
-def _opened(
+def _open_inputs(
     equation: Equation, called: Any, inputs: Sequence[Any]
 ) -> tuple[Opened, list[int], Callable[[Sequence[Any]], list[Any]]]:
     """Return the inputs as an `Opened`, the indices of inputs that have derivatives, and the function of the leaves."""
@@ -81,7 +81,7 @@ def _opened(
     active = [n for n, x in enumerate(given) if n not in opened.known and _has_derivative(x)]
 
     def function(leaves: Sequence[jax.Array]) -> list[Value]:
-        found = settled(equation.interpret(called, opened.closed(leaves)))
+        found = compute_deferred(equation.interpret(called, opened.rebuild(leaves)))
         return [_simple(x) for x in found]
 
     return opened, active, function

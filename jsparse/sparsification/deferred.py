@@ -66,16 +66,16 @@ class Deferred:
     def full(self) -> jax.Array:
         """Compute all elements, as an array. Raises ShapeError if the array is too large for memory."""
         check_bytes(self.shape, self.dtype, "an array of all elements", "Multiply it by a SparseTensor, or sum first.")
-        return self._once(None, self._computed)
+        return self._once(None, self._compute_elements)
 
-    def _computed(self) -> jax.Array:
+    def _compute_elements(self) -> jax.Array:
         """Compute all elements. A small array of integers (indices) stays known if its operands are not traced."""
         if np.dtype(self.dtype).kind not in "iub" or prod(self.shape) > FOLDED:
             return self.compute()
         with jax.ensure_compile_time_eval():
             return self.compute()
 
-    def transposed(self, axes: Sequence[int]) -> Deferred:
+    def transpose(self, axes: Sequence[int]) -> Deferred:
         """The array with its dimensions permuted."""
         inverse = tuple(int(n) for n in np.argsort(axes))
         return Deferred(
@@ -101,7 +101,7 @@ def dense(x: Any) -> Any:
     return x.full() if isinstance(x, Deferred) else x
 
 
-def repeated(x: Array, shape: tuple[int, ...], dims: Sequence[int]) -> Deferred:
+def defer_repetition(x: Array, shape: tuple[int, ...], dims: Sequence[int]) -> Deferred:
     """Defer an array of `shape` that repeats `x`. The dimensions of `x` become the dimensions `dims`."""
     kept = [n for n in range(len(dims)) if x.shape[n] != 1]
     array = x if len(kept) == len(x.shape) else x.reshape([x.shape[n] for n in kept])
@@ -110,7 +110,7 @@ def repeated(x: Array, shape: tuple[int, ...], dims: Sequence[int]) -> Deferred:
         shape,
         x.dtype,
         lambda: jax.lax.broadcast_in_dim(array, shape, found),
-        lambda tensor: _sampled(array, found, tensor),
+        lambda tensor: _elements_at_slots(array, found, tensor),
         (array, found),
     )
 
@@ -119,7 +119,7 @@ def separable(products: Products, shape: tuple[int, ...], dtype: DTypeLike) -> D
     """Defer an array of `shape` that is a sum of products of smaller arrays."""
 
     def at(tensor: SparseTensor) -> jax.Array:
-        return total(products, lambda x: repeated(x, shape, range(len(shape))).at(tensor))
+        return total(products, lambda x: defer_repetition(x, shape, range(len(shape))).at(tensor))
 
     return Deferred(shape, dtype, lambda: jnp.broadcast_to(total(products, jnp.asarray), shape), at, None, products)
 
@@ -139,10 +139,12 @@ def values_at(x: Deferred | Array, shape: tuple[int, ...], tensor: SparseTensor)
     if isinstance(x, Deferred) and x.shape == shape:
         return x.at(tensor)
     array = dense(x)
-    return repeated(array, shape, range(len(shape) - array.ndim, len(shape))).at(tensor) if array.ndim else array
+    return (
+        defer_repetition(array, shape, range(len(shape) - array.ndim, len(shape))).at(tensor) if array.ndim else array
+    )
 
 
-def known_number(x: Any) -> Any:
+def uniform_number(x: Any) -> Any:
     """Return the number that all elements of an array equal, as a numpy scalar; None if tracing does not know it."""
     array = x.repeats[0] if isinstance(x, Deferred) and x.repeats else x
     if isinstance(array, Deferred | jax.core.Tracer) or np.shape(array):
@@ -152,7 +154,7 @@ def known_number(x: Any) -> Any:
     return np.asarray(array)[()]
 
 
-def _sampled(array: Any, dims: Sequence[int], tensor: SparseTensor) -> Array:
+def _elements_at_slots(array: Any, dims: Sequence[int], tensor: SparseTensor) -> Array:
     if not array.ndim:
         return array
     if array.dtype.name not in DTYPES:  # einsum has no kernels for it

@@ -16,19 +16,19 @@ from jsparse.ops.einsum import einsum
 from jsparse.ops.elementwise import operators
 from jsparse.ops.elementwise.map import on_one_pattern
 from jsparse.primitives.elementwise_function import ELEMENTWISE
-from jsparse.sparsification.deferred import Deferred, dense, known_number, repeated, values_at
+from jsparse.sparsification.deferred import Deferred, defer_repetition, dense, uniform_number, values_at
 from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.rules import deferred_rule, sparse_rule
-from jsparse.sparsification.separable import Products, combined
+from jsparse.sparsification.separable import Products, combine_products
 from jsparse.sparsification.sparse_value import (
     ZERO,
     Background,
     Cause,
     SparseValue,
     Value,
-    aligned,
     as_array,
     broadcast,
+    elements_at_slots,
     plain,
     whole,
 )
@@ -44,10 +44,10 @@ NAMES = sorted((ELEMENTWISE - OF_SHAPES) | {"add_any"})
 @deferred_rule(*NAMES)
 def elementwise_of_arrays(equation: Equation, *inputs: Any) -> Any:
     """Compute the result of known numbers. Defer it if an operand is deferred, or all are smaller than the result."""
-    numbers = [known_number(x) for x in inputs]
+    numbers = [uniform_number(x) for x in inputs]
     if all(x is not None for x in numbers):
-        found = evaluated(equation, numbers)
-        return repeated(found, equation.shape, ()) if equation.shape else found
+        found = evaluate_numbers(equation, numbers)
+        return defer_repetition(found, equation.shape, ()) if equation.shape else found
     shape = equation.shape
     if not any(isinstance(x, Deferred) for x in inputs) and any(np.shape(x) == shape for x in inputs):
         return NotImplemented
@@ -84,7 +84,9 @@ def elementwise(equation: Equation, *inputs: Any) -> SparseValue | jax.Array:
         return equation.results([as_array(x) if isinstance(x, SparseValue) else dense(x) for x in operands])[0]
     operands = [whole(x) if isinstance(x, SparseValue) else x for x in operands]
     target = _target(equation, operands, background)
-    values = [aligned(x, target) if isinstance(x, SparseValue) else values_at(x, shape, target) for x in operands]
+    values = [
+        elements_at_slots(x, target) if isinstance(x, SparseValue) else values_at(x, shape, target) for x in operands
+    ]
     return SparseValue(_map(equation, target, values), shape, dims, background)
 
 
@@ -140,7 +142,7 @@ def _ones(tensor: SparseTensor) -> SparseTensor:
 
 def background_of(equation: Equation, operands: Sequence[Value]) -> Background:
     """Find the background of the result of an elementwise equation."""
-    numbers = [x.background.value if isinstance(x, SparseValue) else known_number(x) for x in operands]
+    numbers = [x.background.value if isinstance(x, SparseValue) else uniform_number(x) for x in operands]
     value = _value(equation, numbers)
     if value is not None and value == 0:
         return Background(value)
@@ -159,7 +161,7 @@ def _products(equation: Equation, operands: Sequence[Value]) -> Products:
         if part is None and not known:
             return ()
         found.append(known if part is None else ((part,),))
-    return combined(equation.name, found, equation.dtype)
+    return combine_products(equation.name, found, equation.dtype)
 
 
 def _array(equation: Equation, operands: Sequence[Value]) -> jax.Array | None:
@@ -191,7 +193,7 @@ def _part(x: Value, shape: tuple[int, ...], dtype: np.dtype) -> jax.Array | None
     return array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
 
 
-def evaluated(equation: Equation, numbers: Sequence[Any]) -> Any:
+def evaluate_numbers(equation: Equation, numbers: Sequence[Any]) -> Any:
     """Compute the result of an elementwise equation for known numbers."""
     with jax.ensure_compile_time_eval():
         avals = equation.in_avals
@@ -212,7 +214,7 @@ def _value(equation: Equation, numbers: Sequence[Any]) -> Any:
         if which is not rules.UNKNOWN:
             return numbers[1 + int(numbers[0])]
         name, given = "where", [which, *cases[::-1]] if len(cases) == 2 else [which, cases[0], rules.UNKNOWN]
-    found = rules.background(name, given, lambda known: evaluated(equation, known).item())
+    found = rules.background(name, given, lambda known: evaluate_numbers(equation, known).item())
     return None if found is rules.UNKNOWN else np.zeros((), equation.dtype).item() if rules.is_zero(found) else found
 
 
@@ -233,7 +235,7 @@ def product_of(equation: Equation, factors: Sequence[Value]) -> SparseValue:
         if isinstance(x, SparseValue):
             terms.append((x.tensor, x.dims))
         else:
-            leaf = x if isinstance(x, Deferred) else repeated(x, shape, range(len(shape) - x.ndim, len(shape)))
+            leaf = x if isinstance(x, Deferred) else defer_repetition(x, shape, range(len(shape) - x.ndim, len(shape)))
             assert leaf.repeats is not None
             terms.append(leaf.repeats)
     dims = tuple(sorted({dim for _, own in terms for dim in own}))

@@ -82,7 +82,7 @@ class Equation:
         return self.evaluate(closed, inputs, self.nse, self.origin.calling(self.params.get("name", "")))
 
     @property
-    def called(self) -> ClosedJaxpr:
+    def callee(self) -> ClosedJaxpr:
         """The closed jaxpr that the equation calls."""
         names = ("jaxpr", "call_jaxpr", "fun_jaxpr")
         return _compat.closed(next(self.params[name] for name in names if name in self.params))
@@ -104,16 +104,16 @@ class Equation:
         origin = self.origin
         return f"'{self.name}'{replace(origin, function='') if origin.function == self.name else origin}"
 
-    def unsupported(self, why: str, instead: str) -> NotYetSupportedError:
+    def not_supported(self, why: str, instead: str) -> NotYetSupportedError:
         """The error for an equation that is not supported for sparse tensors."""
         return NotYetSupportedError(f"{self} {why}. {instead}")
 
-    def located(self, error: JsparseError) -> JsparseError:
+    def add_origin(self, error: JsparseError) -> JsparseError:
         """Add the line of the user's code to the error of an operation."""
         return type(error)(f"{error} This is {self}.")
 
 
-def walked(
+def evaluate_jaxpr(
     closed: ClosedJaxpr, inputs: Sequence[V], step: Callable[[JaxprEqn, Jaxpr, Sequence[V]], list[V]]
 ) -> list[V]:
     """Evaluate a closed jaxpr on values of any kind, equation by equation.

@@ -28,12 +28,12 @@ from jsparse.sparsification.sparse_value import (
     ZERO,
     SparseValue,
     Value,
-    aligned,
+    background_array,
     check_known,
+    elements_at_slots,
     not_zero,
     plain,
     tensor_of,
-    unstored,
     whole,
 )
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -127,7 +127,7 @@ def sorts(equation: Equation, *inputs: Value) -> list[Value]:
     """Sort one tensor. Stored entries move to both ends of each line, around the elements that are not stored."""
     x = inputs[0]
     if len(inputs) > 1 or not isinstance(x, SparseValue):
-        raise equation.unsupported(
+        raise equation.not_supported(
             "sorts several arrays together, or gives the indices of all elements, stored or not",
             "Write jnp.sort(A), jax.lax.top_k(A, k) or A.argmax(axis), or pass A.todense().",
         )
@@ -209,19 +209,19 @@ def scans(equation: Equation, x: SparseValue) -> Value:
         raise not_zero(x, equation)
     x = whole(x)
 
-    def refused() -> jax.Array:
+    def refuse() -> jax.Array:
         raise PatternError(
             f"Expected a tensor to select elements of {equation}, which would be a dense array of shape "
             f"{shortened(x.shape)}. Write jnp.where(A != 0, f(A), 0) for those at stored entries, or pass A.todense()."
         )
 
-    found = Deferred(x.shape, x.dtype, refused, lambda tensor: _scanned(equation, x, tensor))
+    found = Deferred(x.shape, x.dtype, refuse, lambda tensor: _scan_at_slots(equation, x, tensor))
     if equation.name == "cumprod" and x.background.is_zero:  # 0 from the first element on that is not stored
         return x.with_tensor(SparseTensor._unchecked(found.at(x.tensor), x.tensor.pattern), ZERO)
     return found
 
 
-def _scanned(equation: Equation, x: SparseValue, tensor: SparseTensor) -> jax.Array:
+def _scan_at_slots(equation: Equation, x: SparseValue, tensor: SparseTensor) -> jax.Array:
     """Compute the running sums at the slots of a tensor."""
     combine, repeat = SCANS[equation.name]
     union: Any = x.tensor
@@ -232,8 +232,8 @@ def _scanned(equation: Equation, x: SparseValue, tensor: SparseTensor) -> jax.Ar
     def within(before: tuple[jax.Array, jax.Array], after: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         return before[0] | after[0], jnp.where(after[0], after[1], combine(before[1], after[1]))
 
-    _, found = jax.lax.associative_scan(within, (lines.starts, aligned(x, union)[lines.order].astype(wide)))
-    background = jnp.asarray(unstored(x).at(union)).astype(wide)
+    _, found = jax.lax.associative_scan(within, (lines.starts, elements_at_slots(x, union)[lines.order].astype(wide)))
+    background = jnp.asarray(background_array(x).at(union)).astype(wide)
     background = background[lines.order] if background.ndim else background
     times = jnp.maximum(lines.missing, 1).astype(wide)
     found = jnp.where(lines.missing > 0, combine(found, repeat(background, times)), found)

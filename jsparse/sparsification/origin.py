@@ -58,7 +58,7 @@ class Origin:
             frame = frame.f_back
         users = [x for x in frames if not _is_library(x[0])]
         installed = [x for x in frames if not x[0].startswith((HERE, JAX, "<frozen"))]
-        return Origin(_shown((users or installed or frames)[0]))
+        return Origin(_describe_frame((users or installed or frames)[0]))
 
     @staticmethod
     def of(source: JaxprEqn, called_from: Origin) -> Origin:
@@ -71,7 +71,7 @@ class Origin:
         frames = _inside(frames) if called_from.is_call else frames
         place = next((n for n, (file, _, _) in enumerate(frames) if not _is_library(file)), None)
         if place is not None:
-            return Origin(_shown(frames[place]), _function(frames[:place]))
+            return Origin(_describe_frame(frames[place]), _function(frames[:place]))
         return Origin(called_from.line, called_from.function or _function(frames))
 
     def calling(self, function: str) -> Origin:
@@ -80,7 +80,7 @@ class Origin:
         return Origin(self.line, self.function or named, True)
 
 
-def _shown(frame: Frame) -> str:
+def _describe_frame(frame: Frame) -> str:
     return f"{frame[0]}:{frame[1]} ({frame[2]})"
 
 

@@ -17,7 +17,15 @@ from jsparse.ops.reductions.stored import counts
 from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.rules import sparse_rule
 from jsparse.sparsification.separable import in_letters
-from jsparse.sparsification.sparse_value import SparseValue, Value, centred, check_known, not_zero, plain, whole
+from jsparse.sparsification.sparse_value import (
+    SparseValue,
+    Value,
+    check_known,
+    not_zero,
+    plain,
+    subtract_background,
+    whole,
+)
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 
@@ -47,12 +55,12 @@ def _sums_with_background(x: SparseValue, axes: Sequence[int]) -> jax.Array:
     wide = np.dtype(unrounded(x.dtype.name))
     if (first := _constant_axes(x, axes)) is not None:
         stored: Any = x.tensor.sum(first, dtype=wide, out_format="dense")
-        found = stored + _repeated(x, first, wide, jnp.multiply)
+        found = stored + _combine_background(x, first, wide, jnp.multiply)
         return jnp.sum(found, _positions(axes, first)).astype(x.dtype)
     background = x.background.as_array(x.ndim, x.dtype).astype(wide)
     repeats = prod(x.shape[dim] for dim in axes if background.shape[dim] == 1)
     total = jnp.squeeze(background.sum(tuple(axes), keepdims=True), tuple(axes)) * as_number(repeats, wide)
-    return (centred(x).sum(tuple(axes), dtype=wide, out_format="dense") + total).astype(x.dtype)
+    return (subtract_background(x).sum(tuple(axes), dtype=wide, out_format="dense") + total).astype(x.dtype)
 
 
 def _sums_with_products(x: SparseValue, axes: Sequence[int]) -> jax.Array:
@@ -60,7 +68,7 @@ def _sums_with_products(x: SparseValue, axes: Sequence[int]) -> jax.Array:
     wide = np.dtype(unrounded(x.dtype.name))
     letters = letters_of(x.ndim)
     kept = [dim for dim in range(x.ndim) if dim not in axes]
-    found: Any = centred(x).sum(tuple(axes), dtype=wide, out_format="dense")
+    found: Any = subtract_background(x).sum(tuple(axes), dtype=wide, out_format="dense")
     for factors in x.background.products:
         arrays, own = zip(*(in_letters(b.astype(wide), letters) for b in factors), strict=True)
         left = [dim for dim in kept if letters[dim] in "".join(own)]
@@ -90,7 +98,7 @@ def _positions(axes: Sequence[int], removed: Sequence[int]) -> tuple[int, ...]:
     return tuple(dim - sum(other < dim for other in removed) for dim in axes if dim not in removed)
 
 
-def _unstored(tensor: SparseTensor, axes: Sequence[int], dtype: np.dtype) -> tuple[jax.Array, jax.Array | bool]:
+def _count_unstored(tensor: SparseTensor, axes: Sequence[int], dtype: np.dtype) -> tuple[jax.Array, jax.Array | bool]:
     """Count the elements that are not stored in each part that is reduced over `axes`, in `dtype`.
 
     Also return whether each part stores all elements: a bool array, or False for all parts.
@@ -107,13 +115,13 @@ def as_number(count: int, dtype: DTypeLike) -> jax.Array:
     return jnp.asarray(known.astype(dtype))
 
 
-def _repeated(x: SparseValue, axes: Sequence[int], dtype: np.dtype, repeat: Callable[..., Any]) -> jax.Array:
+def _combine_background(x: SparseValue, axes: Sequence[int], dtype: np.dtype, repeat: Callable[..., Any]) -> jax.Array:
     """Combine the background with itself, once for each element that is not stored, in each part reduced over `axes`.
 
     `repeat(b, n)` combines n numbers b: n · b for a sum, bⁿ for a product. If a part stores all elements, even an
     infinite background has no effect.
     """
-    left, is_full = _unstored(x.tensor, axes, dtype)
+    left, is_full = _count_unstored(x.tensor, axes, dtype)
     background = jnp.squeeze(x.background.as_array(x.ndim, x.dtype), tuple(axes)).astype(dtype)
     return repeat(jnp.where(is_full, jnp.ones((), dtype), background), left)
 
@@ -133,7 +141,7 @@ OPERATIONS: dict[str, Any] = {
 def extremes(equation: Equation, x: SparseValue) -> Value:
     """Reduce the stored entries, together with the background where some of the reduced elements are not stored."""
     if equation.name in ("reduce_or", "reduce_and") and x.dtype != bool:
-        raise equation.unsupported("combines bits of integers", "Pass A.todense() there.")
+        raise equation.not_supported("combines bits of integers", "Pass A.todense() there.")
     check_known(x, equation)
     x, axes, name = whole(x), equation.params["axes"], equation.name
     if x.background.is_zero:
@@ -156,7 +164,7 @@ def _with_background(name: str, stored: jax.Array, x: SparseValue, axes: Sequenc
     """Combine the reduction of stored entries with the background, where some reduced elements are not stored."""
     if name == "reduce_prod":
         wide = np.dtype(unrounded(x.dtype.name))
-        return (stored.astype(wide) * _repeated(x, axes, wide, jnp.power)).astype(x.dtype)
+        return (stored.astype(wide) * _combine_background(x, axes, wide, jnp.power)).astype(x.dtype)
     background = jnp.squeeze(x.background.as_array(x.ndim, x.dtype), tuple(axes))
-    _, is_full = _unstored(x.tensor, axes, np.dtype(np.int32))
+    _, is_full = _count_unstored(x.tensor, axes, np.dtype(np.int32))
     return jnp.where(is_full, stored, OPERATIONS[name](stored, background))

@@ -19,15 +19,15 @@ DEFERRED: dict[str, Rule] = {}
 
 def sparse_rule(*names: str) -> Callable[[Rule], Rule]:
     """Register a function as the rule of the primitives `names` if an input is sparse."""
-    return _registered(SPARSE, names)
+    return _registrar(SPARSE, names)
 
 
 def deferred_rule(*names: str) -> Callable[[Rule], Rule]:
     """Register a function as the rule of the primitives `names` if no input is sparse."""
-    return _registered(DEFERRED, names)
+    return _registrar(DEFERRED, names)
 
 
-def _registered(table: dict[str, Rule], names: tuple[str, ...]) -> Callable[[Rule], Rule]:
+def _registrar(table: dict[str, Rule], names: tuple[str, ...]) -> Callable[[Rule], Rule]:
     def register(rule: Rule) -> Rule:
         table.update(dict.fromkeys(names, rule))
         return rule
@@ -35,8 +35,8 @@ def _registered(table: dict[str, Rule], names: tuple[str, ...]) -> Callable[[Rul
     return register
 
 
-def unsupported(equation: Equation, *_: object) -> Never:
+def refuse(equation: Equation, *_: object) -> Never:
     """Refuse an equation. This rule applies to every primitive that has no other rule for sparse inputs."""
-    raise equation.unsupported(
+    raise equation.not_supported(
         "is not defined for a SparseTensor", "Pass A.todense() there, or compute it by a function of jsparse outside."
     )

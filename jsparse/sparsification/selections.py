@@ -12,24 +12,24 @@ import numpy as np
 
 from jsparse.base.arrays import Array
 from jsparse.ops.shaping.axes import expand_dims
-from jsparse.sparsification.deferred import dense, known_number
+from jsparse.sparsification.deferred import dense, uniform_number
 from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.rules import sparse_rule
-from jsparse.sparsification.shapes import moved
+from jsparse.sparsification.shapes import move_elements
 from jsparse.sparsification.sparse_value import SparseValue, Value, check_known, whole
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 
 @sparse_rule("slice")
-def sliced(equation: Equation, x: SparseValue) -> Value:
+def slice_tensor(equation: Equation, x: SparseValue) -> Value:
     """Take a range of each dimension."""
     starts, limits = equation.params["start_indices"], equation.params["limit_indices"]
     strides = equation.params["strides"] or [1] * x.ndim
     index = tuple(slice(*bounds) for bounds in zip(starts, limits, strides, strict=True))
-    return moved(equation, x, operator.itemgetter(index), partial(_indexed, index=index))
+    return move_elements(equation, x, operator.itemgetter(index), partial(_index_background, index=index))
 
 
-def _indexed(background: jax.Array, index: tuple[slice, ...]) -> jax.Array:
+def _index_background(background: jax.Array, index: tuple[slice, ...]) -> jax.Array:
     """Index an array. Dimensions of size 1 stand for repeated elements and stay."""
     pairs = zip(index, background.shape, strict=False)
     return background[tuple(slice(None) if size == 1 else at for at, size in pairs)]
@@ -41,20 +41,20 @@ def split(equation: Equation, x: SparseValue) -> list[Value]:
     axis, end, parts = equation.params["axis"], 0, []
     for size in equation.params["sizes"]:
         index = (*[slice(None)] * axis, slice(end, end + size))
-        parts.append(moved(equation, x, operator.itemgetter(index), partial(_indexed, index=index)))
+        parts.append(move_elements(equation, x, operator.itemgetter(index), partial(_index_background, index=index)))
         end += size
     return parts
 
 
 @sparse_rule("dynamic_slice")
-def sliced_at(equation: Equation, x: Value, *starts: Any) -> Value:
+def slice_tensor_at(equation: Equation, x: Value, *starts: Any) -> Value:
     """Take a range of each dimension. If the start is not known, the range has to be one coordinate or all."""
     if not isinstance(x, SparseValue):
-        raise equation.unsupported("starts at an index that is a SparseTensor", "Index by arrays.")
+        raise equation.not_supported("starts at an index that is a SparseTensor", "Index by arrays.")
     index: list[Any] = []
     added = []
     for dim, (start, size) in enumerate(zip(starts, equation.params["slice_sizes"], strict=True)):
-        last, number = x.shape[dim] - size, known_number(start)
+        last, number = x.shape[dim] - size, uniform_number(start)
         if number is not None or not last:
             first = min(max(int(number), 0), last) if last else 0
             index.append(slice(first, first + size))
@@ -62,11 +62,11 @@ def sliced_at(equation: Equation, x: Value, *starts: Any) -> Value:
             index.append(jnp.clip(start, 0, last))
             added.append(dim)
         else:
-            raise equation.unsupported(
+            raise equation.not_supported(
                 f"starts at a traced index of dimension {dim}", "Slice at known indices, or pass A.todense()."
             )
 
-    def selected(tensor: SparseTensor) -> SparseTensor:
+    def select(tensor: SparseTensor) -> SparseTensor:
         found = tensor[tuple(index)]
         if found.ndim == 0 or not added:
             return found.reshape(equation.shape) if not found.ndim else found
@@ -77,11 +77,11 @@ def sliced_at(equation: Equation, x: Value, *starts: Any) -> Value:
             b = b if b.shape[dim] == 1 else jax.lax.dynamic_slice_in_dim(b, start, size, dim)
         return b
 
-    return moved(equation, x, selected, of_background)
+    return move_elements(equation, x, select, of_background)
 
 
 @sparse_rule("gather")
-def taken(equation: Equation, x: Value, indices: jax.Array) -> Value:
+def gather_elements(equation: Equation, x: Value, indices: jax.Array) -> Value:
     """Take rows or columns at an array of indices, or elements at points: `A[rows]` and `A[rows, columns]`."""
     if isinstance(x, SparseValue):
         numbers, ndim = equation.params["dimension_numbers"], x.ndim
@@ -91,18 +91,18 @@ def taken(equation: Equation, x: Value, indices: jax.Array) -> Value:
         count = np.ndim(indices) - 1
         rest = tuple(dim if dim < axes[0] else dim + count - 1 for dim in range(ndim) if dim not in axes)
         if tuple(equation.params["slice_sizes"]) == sizes:
-            points = known(dense(indices))
+            points = numpy_unless_traced(dense(indices))
             if sorted((*collapsed, *batch)) == list(range(ndim)):
                 return _elements(equation, x, points)
             if len(axes) == 1 and axes == collapsed and not batch and tuple(numbers.offset_dims) == rest:
-                take = partial(_taken, points=points[..., 0], axis=axes[0])
-                return moved(equation, x, lambda tensor: tensor.take(points[..., 0], axes[0]), take)
-    raise equation.unsupported(
+                take = partial(_take_background, points=points[..., 0], axis=axes[0])
+                return move_elements(equation, x, lambda tensor: tensor.take(points[..., 0], axes[0]), take)
+    raise equation.not_supported(
         "indexes a SparseTensor by slices at several arrays", "Write A[rows, columns] outside of jsparse.sparsify."
     )
 
 
-def _taken(background: jax.Array, points: Array, axis: int) -> jax.Array:
+def _take_background(background: jax.Array, points: Array, axis: int) -> jax.Array:
     """Take from an array along `axis`. A dimension of size 1 stands for repeated elements."""
     if background.shape[axis] > 1:
         return jnp.take(background, points, axis, mode="clip")
@@ -146,6 +146,6 @@ def _index(equation: Equation, shape: tuple[int, ...], points: Array) -> tuple[t
     return tuple(index), None if fills_none else outside
 
 
-def known(indices: Array) -> Array:
+def numpy_unless_traced(indices: Array) -> Array:
     """Convert indices that are known while tracing to a numpy array. Traced indices are returned unchanged."""
     return indices if isinstance(indices, jax.core.Tracer) else np.asarray(indices)

@@ -21,7 +21,7 @@ Products: TypeAlias = tuple[tuple[jax.Array, ...], ...]
 MOST_TERMS = 8
 
 
-def combined(name: str, operands: Sequence[Products], dtype: np.dtype) -> Products:
+def combine_products(name: str, operands: Sequence[Products], dtype: np.dtype) -> Products:
     """Apply an elementwise primitive to sums of products.
 
     Returns () if the result is no sum of products, or has more than MOST_TERMS products.
@@ -35,10 +35,10 @@ def combined(name: str, operands: Sequence[Products], dtype: np.dtype) -> Produc
     elif name == "neg":
         found = _each(first, jnp.negative)
     elif name == "mul":
-        found = tuple(_merged(a + b) for a in first for b in others[0])
+        found = tuple(_merge_factors(a + b) for a in first for b in others[0])
     elif name == "div" and len(others[0]) == 1 and jnp.issubdtype(dtype, jnp.inexact):
         inverse = tuple(1 / x for x in others[0][0])
-        found = tuple(_merged(a + inverse) for a in first)
+        found = tuple(_merge_factors(a + inverse) for a in first)
     elif name == "convert_element_type" and jnp.issubdtype(dtype, jnp.inexact):
         found = tuple(tuple(x.astype(dtype) for x in factors) for factors in first)
     return found if len(found) <= MOST_TERMS else ()
@@ -48,7 +48,7 @@ def _each(products: Products, function: Callable[[jax.Array], jax.Array]) -> Pro
     return tuple((function(factors[0]), *factors[1:]) for factors in products)
 
 
-def _merged(factors: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+def _merge_factors(factors: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
     """Replace two factors by their product if it is no larger than the larger factor. Returns the factors."""
     found: list[jax.Array] = []
     for x in factors:

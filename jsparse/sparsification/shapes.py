@@ -20,7 +20,7 @@ from jsparse.ops.shaping.joining import concatenate, pad, stack
 from jsparse.ops.shaping.repeating import tile
 from jsparse.ops.shaping.reshaping import reshape
 from jsparse.ops.shaping.rolling import flip
-from jsparse.sparsification.deferred import FOLDED, Deferred, iota, known_number, repeated
+from jsparse.sparsification.deferred import FOLDED, Deferred, defer_repetition, iota, uniform_number
 from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.rules import deferred_rule, sparse_rule
 from jsparse.sparsification.sparse_value import (
@@ -28,16 +28,16 @@ from jsparse.sparsification.sparse_value import (
     Cause,
     SparseValue,
     Value,
+    background_array,
     broadcast,
     check_background,
     plain,
-    unstored,
     whole,
 )
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 
-def moved(
+def move_elements(
     equation: Equation,
     x: SparseValue,
     function: Callable[[SparseTensor], SparseTensor | Array],
@@ -67,65 +67,69 @@ def coordinates(equation: Equation) -> Value:
 
 
 @deferred_rule("broadcast_in_dim")
-def repeated_array(equation: Equation, x: Any) -> Value:
+def broadcast_array(equation: Equation, x: Any) -> Value:
     """Defer the repetition of elements."""
     shape, dims = equation.shape, equation.params["broadcast_dimensions"]
     if isinstance(x, Deferred) and x.repeats is not None:
         array, own = x.repeats
-        return repeated(array, shape, [dims[dim] for dim in own])
-    return NotImplemented if isinstance(x, Deferred) or prod(shape) <= np.size(x) else repeated(x, shape, dims)
+        return defer_repetition(array, shape, [dims[dim] for dim in own])
+    return NotImplemented if isinstance(x, Deferred) or prod(shape) <= np.size(x) else defer_repetition(x, shape, dims)
 
 
 @sparse_rule("broadcast_in_dim")
-def repeated_tensor(equation: Equation, x: SparseValue) -> Value:
+def broadcast_tensor(equation: Equation, x: SparseValue) -> Value:
     """Add dimensions of size 1 to a tensor, or repeat the tensor without storing repeated entries."""
     shape, dims = equation.shape, tuple(equation.params["broadcast_dimensions"])
     if x.is_repeated or prod(shape) != prod(x.shape):
         return broadcast(x, shape, dims)
     added = tuple(dim for dim in range(len(shape)) if dim not in dims)
-    return moved(
+    return move_elements(
         equation, x, lambda tensor: expand_dims(tensor, added) if added else tensor, lambda b: jnp.expand_dims(b, added)
     )
 
 
 @deferred_rule("transpose")
-def transposed_array(equation: Equation, x: Value) -> Value:
+def transpose_array(equation: Equation, x: Value) -> Value:
     """Defer the transposition of a deferred array."""
-    return x.transposed(equation.params["permutation"]) if isinstance(x, Deferred) else NotImplemented
+    return x.transpose(equation.params["permutation"]) if isinstance(x, Deferred) else NotImplemented
 
 
 @sparse_rule("transpose")
-def transposed(equation: Equation, x: SparseValue) -> Value:
+def transpose_tensor(equation: Equation, x: SparseValue) -> Value:
     """Permute dimensions. Index arrays are shared."""
     axes = equation.params["permutation"]
-    return moved(equation, x, lambda tensor: tensor.transpose(axes), lambda b: b.transpose(axes))
+    return move_elements(equation, x, lambda tensor: tensor.transpose(axes), lambda b: b.transpose(axes))
 
 
 @deferred_rule("reshape", "squeeze")
-def reshaped_array(equation: Equation, x: Value) -> Value:
+def reshape_array(equation: Equation, x: Value) -> Value:
     """Reshape a deferred array that repeats a smaller array, by a reshape of the smaller array where that suffices."""
     if not isinstance(x, Deferred) or x.repeats is None:
         return NotImplemented
     array, dims = x.repeats
     sizes = dict(zip(dims, array.shape, strict=True))
-    small = regrouped([sizes.get(dim, 1) for dim in range(x.ndim)], x.shape, equation.shape)
-    return NotImplemented if small is None else repeated(array.reshape(small), equation.shape, range(len(small)))
+    small = regroup_shape([sizes.get(dim, 1) for dim in range(x.ndim)], x.shape, equation.shape)
+    return (
+        NotImplemented if small is None else defer_repetition(array.reshape(small), equation.shape, range(len(small)))
+    )
 
 
 @sparse_rule("reshape")
-def reshaped(equation: Equation, x: SparseValue) -> Value:
+def reshape_tensor(equation: Equation, x: SparseValue) -> Value:
     """Reshape in C order."""
     arrays = [x.background.array] if x.background.array is not None else sum(x.background.products, ())
-    spread = {b.shape: regrouped(b.shape, x.shape, equation.shape) for b in arrays}
+    spread = {b.shape: regroup_shape(b.shape, x.shape, equation.shape) for b in arrays}
     is_known = None not in spread.values()
 
     def of_background(b: jax.Array) -> jax.Array:
         return b.reshape(spread[b.shape] or ())
 
-    return moved(equation, x, lambda tensor: reshape(tensor, equation.shape), of_background if is_known else None)
+    return move_elements(
+        equation, x, lambda tensor: reshape(tensor, equation.shape), of_background if is_known else None
+    )
 
 
-def regrouped(small: Sequence[int], shape: Sequence[int], wanted: Sequence[int]) -> tuple[int, ...] | None:
+def regroup_shape(small: Sequence[int], shape: Sequence[int], wanted: Sequence[int]) -> tuple[int, ...] | None:
     """Find the new shape of a small array, which broadcasts to an array that is reshaped from `shape` to `wanted`.
 
     The small array has the shape `small`, with size 1 in dimensions along which it is repeated. `shape` and `wanted`
@@ -151,17 +155,17 @@ def regrouped(small: Sequence[int], shape: Sequence[int], wanted: Sequence[int])
 
 
 @sparse_rule("squeeze")
-def squeezed(equation: Equation, x: SparseValue) -> Value:
+def squeeze_tensor(equation: Equation, x: SparseValue) -> Value:
     """Remove dimensions of size 1."""
     dims = equation.params["dimensions"]
-    return moved(equation, x, lambda tensor: squeeze(tensor, dims), lambda b: jnp.squeeze(b, dims))
+    return move_elements(equation, x, lambda tensor: squeeze(tensor, dims), lambda b: jnp.squeeze(b, dims))
 
 
 @sparse_rule("rev")
-def reversed_(equation: Equation, x: SparseValue) -> Value:
+def reverse_tensor(equation: Equation, x: SparseValue) -> Value:
     """Reverse dimensions."""
     dims = equation.params["dimensions"]
-    return moved(equation, x, lambda tensor: flip(tensor, dims), lambda b: jnp.flip(b, dims))
+    return move_elements(equation, x, lambda tensor: flip(tensor, dims), lambda b: jnp.flip(b, dims))
 
 
 @sparse_rule("optimization_barrier")
@@ -171,18 +175,18 @@ def same(equation: Equation, *inputs: Value) -> list[Value]:
 
 
 @sparse_rule("tile")
-def tiled(equation: Equation, x: SparseValue) -> Value:
+def tile_tensor(equation: Equation, x: SparseValue) -> Value:
     """Repeat the tensor along each dimension."""
     reps = equation.params["reps"]
 
-    def repeated_background(b: jax.Array) -> jax.Array:
+    def tile_background(b: jax.Array) -> jax.Array:
         return jnp.tile(b, [1 if size == 1 else times for size, times in zip(b.shape, reps, strict=True)])
 
-    return moved(equation, x, lambda tensor: tile(tensor, reps), repeated_background)
+    return move_elements(equation, x, lambda tensor: tile(tensor, reps), tile_background)
 
 
 @sparse_rule("concatenate", "stack")
-def joined(equation: Equation, *inputs: Value) -> Value:
+def join_tensors(equation: Equation, *inputs: Value) -> Value:
     """Join tensors along a dimension, and also arrays whose elements all equal one known number."""
     parts = [_joinable(equation, x) for x in inputs]
     if equation.name == "stack":
@@ -193,14 +197,14 @@ def joined(equation: Equation, *inputs: Value) -> Value:
         axis, join = equation.params["dimension"], concatenate
         sizes, backgrounds = [x.shape[axis] for x in parts], [x.background for x in parts]
 
-    def joined_at_axis(tensors: Sequence[SparseTensor]) -> SparseTensor:
+    def join_at_axis(tensors: Sequence[SparseTensor]) -> SparseTensor:
         return join(tensors, axis)
 
-    found = joined_at_axis([x.tensor for x in parts])
-    return _completed(found, _joined(backgrounds, axis, sizes, found), parts, joined_at_axis)
+    found = join_at_axis([x.tensor for x in parts])
+    return _fill_new_slots(found, _join_backgrounds(backgrounds, axis, sizes, found), parts, join_at_axis)
 
 
-def _completed(
+def _fill_new_slots(
     found: SparseTensor,
     background: Background,
     parts: Sequence[SparseValue],
@@ -212,11 +216,13 @@ def _completed(
         return value
     is_stored = joined([x.tensor.with_values(jnp.ones(x.tensor.nse, jnp.int8)) for x in parts]).values != 0
     return value.with_tensor(
-        found.with_values(jnp.where(is_stored, found.values, unstored(value).at(found))), background
+        found.with_values(jnp.where(is_stored, found.values, background_array(value).at(found))), background
     )
 
 
-def _joined(backgrounds: Sequence[Background], axis: int, sizes: Sequence[int], found: SparseTensor) -> Background:
+def _join_backgrounds(
+    backgrounds: Sequence[Background], axis: int, sizes: Sequence[int], found: SparseTensor
+) -> Background:
     """Join backgrounds of tensors along an axis: a number if all are equal, else an array, or unknown if too large."""
     first = backgrounds[0]
     if all(x.value is not None and x.value == first.value for x in backgrounds):
@@ -235,31 +241,33 @@ def _joined(backgrounds: Sequence[Background], axis: int, sizes: Sequence[int], 
 
 
 @sparse_rule("pad")
-def padded(equation: Equation, x: Any, fill: Value) -> Value:
+def pad_tensor(equation: Equation, x: Any, fill: Value) -> Value:
     """Add elements at both ends of dimensions. The added elements have to equal the background, such as 0."""
-    config, number = equation.params["padding_config"], known_number(fill)
+    config, number = equation.params["padding_config"], uniform_number(fill)
     is_equal = isinstance(x, SparseValue) and number is not None and x.background.value == number
     if not is_equal or any(low < 0 or high < 0 or interior for low, high, interior in config):
-        raise equation.unsupported("pads a SparseTensor by other elements than 0, or inside", "Pass A.todense() there.")
+        raise equation.not_supported(
+            "pads a SparseTensor by other elements than 0, or inside", "Pass A.todense() there."
+        )
 
-    def widened(tensors: Sequence[SparseTensor]) -> SparseTensor:
+    def pad_one(tensors: Sequence[SparseTensor]) -> SparseTensor:
         return pad(tensors[0], [(low, high) for low, high, _ in config])
 
     given = whole(x)
-    return _completed(widened([given.tensor]), x.background, [given], widened)
+    return _fill_new_slots(pad_one([given.tensor]), x.background, [given], pad_one)
 
 
 def _joinable(equation: Equation, x: Value) -> SparseValue:
     if isinstance(x, SparseValue):
         return whole(x)
-    number = known_number(x) if isinstance(x, Deferred) else None
+    number = uniform_number(x) if isinstance(x, Deferred) else None
     if number is None:
-        raise _mixed(equation)
+        raise _dense_join_error(equation)
     nothing = zeros(x.shape, x.dtype)
     return SparseValue(nothing, x.shape, tuple(range(nothing.ndim)), Background(number, Cause(str(equation))))
 
 
-def _mixed(equation: Equation) -> NotYetSupportedError:
-    return equation.unsupported(
+def _dense_join_error(equation: Equation) -> NotYetSupportedError:
+    return equation.not_supported(
         "joins a SparseTensor with a dense array", "Convert the array by jsparse.asarray, or pass A.todense()."
     )

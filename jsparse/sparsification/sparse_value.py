@@ -20,7 +20,7 @@ from jsparse.notation.background import dense_background
 from jsparse.ops.elementwise.map import on_one_pattern
 from jsparse.ops.shaping.axes import expand_dims, squeeze
 from jsparse.ops.shaping.repeating import broadcast_to
-from jsparse.sparsification.deferred import Deferred, repeated, separable
+from jsparse.sparsification.deferred import Deferred, defer_repetition, separable
 from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.separable import Products
 from jsparse.tensor.sparse_tensor import SparseTensor, dense_array
@@ -140,7 +140,7 @@ def broadcast(x: SparseValue, shape: tuple[int, ...], dims: tuple[int, ...]) -> 
     """
     stretched = [n for n, dim in enumerate(x.dims) if x.shape[dim] != shape[dims[dim]]]
     if stretched and len(stretched) == len(x.dims):
-        return repeated(as_array(x).reshape(()), shape, ())
+        return defer_repetition(as_array(x).reshape(()), shape, ())
     kept = tuple(dims[dim] for n, dim in enumerate(x.dims) if n not in stretched)
     sizes = {dims[dim]: dim for dim in range(x.ndim)}
 
@@ -160,13 +160,13 @@ def whole(x: SparseValue) -> SparseValue:
     return SparseValue(repeated, x.shape, tuple(range(x.ndim)), x.background)
 
 
-def unstored(x: SparseValue) -> Deferred:
+def background_array(x: SparseValue) -> Deferred:
     """Return the background as a deferred array, whose elements are computed on demand."""
     if x.background.products:
         return separable(x.background.products, x.shape, x.dtype)
     check_known(x)
     array = x.background.as_array(x.ndim, x.dtype)
-    return repeated(array, x.shape, range(x.ndim))
+    return defer_repetition(array, x.shape, range(x.ndim))
 
 
 def as_array(x: SparseValue) -> jax.Array:
@@ -175,17 +175,19 @@ def as_array(x: SparseValue) -> jax.Array:
     if x.background.is_zero:
         return tensor.todense()
     is_stored = tensor.with_values(jnp.ones(tensor.nse, jnp.float32)).todense() != 0
-    return jnp.where(is_stored, tensor.todense(), unstored(x).full())
+    return jnp.where(is_stored, tensor.todense(), background_array(x).full())
 
 
-def centred(x: SparseValue) -> SparseTensor:
+def subtract_background(x: SparseValue) -> SparseTensor:
     """Subtract the background from a value. The result is 0 outside the entries. Narrow floats become float32."""
     tensor, wide = whole(x).tensor, unrounded(x.dtype.name)
-    background = SparseTensor._unchecked(jnp.broadcast_to(unstored(x).at(tensor), (tensor.nse,)), tensor.pattern)
+    background = SparseTensor._unchecked(
+        jnp.broadcast_to(background_array(x).at(tensor), (tensor.nse,)), tensor.pattern
+    )
     return tensor.astype(wide).map(jnp.subtract, background.astype(wide))
 
 
-def aligned(x: SparseValue, target: SparseTensor) -> Array:
+def elements_at_slots(x: SparseValue, target: SparseTensor) -> Array:
     """Return the elements of a value, stored or not, at the slots of a tensor."""
     tensor = whole(x).tensor
     if on_one_pattern(tensor, target):
@@ -194,7 +196,7 @@ def aligned(x: SparseValue, target: SparseTensor) -> Array:
     if x.background.is_zero:
         return values
     stored = tensor.with_values(jnp.ones(tensor.nse, jnp.float32)).restrict(target).values
-    return jnp.where(stored != 0, values, unstored(x).at(target))
+    return jnp.where(stored != 0, values, background_array(x).at(target))
 
 
 def tensor_of(x: SparseValue, equation: Equation | None = None) -> SparseTensor:

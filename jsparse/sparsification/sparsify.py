@@ -30,9 +30,9 @@ from jsparse.sparsification import (
     updates,
 )
 from jsparse.sparsification.deferred import FOLDED, dense
-from jsparse.sparsification.equation import Equation, walked
+from jsparse.sparsification.equation import Equation, evaluate_jaxpr
 from jsparse.sparsification.origin import Origin
-from jsparse.sparsification.rules import DEFERRED, SPARSE, unsupported
+from jsparse.sparsification.rules import DEFERRED, SPARSE, refuse
 from jsparse.sparsification.sparse_value import SparseValue, Value, plain, tensor_of
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -114,18 +114,18 @@ def interpret(closed: ClosedJaxpr, inputs: Sequence[Value], nse: int | None, cal
     def step(source: JaxprEqn, jaxpr: Jaxpr, values: Sequence[Value]) -> list[Value]:
         return _results(Equation(source, jaxpr, interpret, nse, called_from), values)
 
-    return walked(_compat.without_dead_equations(closed), inputs, step)
+    return evaluate_jaxpr(_compat.without_dead_equations(closed), inputs, step)
 
 
 def _results(equation: Equation, inputs: Sequence[Value]) -> list[Any]:
     is_sparse = any(isinstance(x, SparseValue) for x in inputs)
-    rule = SPARSE.get(equation.name, unsupported) if is_sparse else DEFERRED.get(equation.name)
+    rule = SPARSE.get(equation.name, refuse) if is_sparse else DEFERRED.get(equation.name)
     try:
         found = NotImplemented if rule is None else rule(equation, *inputs)
     except JsparseError as error:
         if equation.origin.line in str(error):
             raise
-        raise equation.located(error) from error
+        raise equation.add_origin(error) from error
     if found is NotImplemented:
         return _of_arrays(equation, [dense(x) for x in inputs])
     return found if isinstance(found, list) else [found]

@@ -11,21 +11,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.dataclass import dataclass
-from jsparse.sparsification.deferred import dense, known_number, values_at
+from jsparse.sparsification.deferred import dense, uniform_number, values_at
 from jsparse.sparsification.sparse_value import (
     ZERO,
     SparseValue,
     Value,
-    aligned,
     as_array,
     check_known,
+    elements_at_slots,
     not_zero,
     whole,
 )
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 
-def settled(values: Sequence[Any]) -> list[Value]:
+def compute_deferred(values: Sequence[Any]) -> list[Value]:
     """Compute all deferred arrays among the values. The results are pytrees of arrays."""
     return [x if isinstance(x, SparseValue) else jnp.asarray(dense(x)) for x in values]
 
@@ -42,11 +42,11 @@ class Opened:
     @staticmethod
     def of(values: Sequence[Any]) -> Opened:
         """Split values into leaves and known numbers."""
-        known = {n: x for n, x in enumerate(values) if not isinstance(x, SparseValue) and known_number(x) is not None}
-        leaves, structure = jax.tree.flatten(settled([x for n, x in enumerate(values) if n not in known]))
+        known = {n: x for n, x in enumerate(values) if not isinstance(x, SparseValue) and uniform_number(x) is not None}
+        leaves, structure = jax.tree.flatten(compute_deferred([x for n, x in enumerate(values) if n not in known]))
         return Opened(leaves, structure, known, len(values))
 
-    def closed(self, leaves: Sequence[jax.Array]) -> list[Any]:
+    def rebuild(self, leaves: Sequence[jax.Array]) -> list[Any]:
         """Rebuild the values from new leaves."""
         rest = iter(jax.tree.unflatten(self.structure, leaves))
         return [self.known[n] if n in self.known else next(rest) for n in range(self.count)]
@@ -73,14 +73,14 @@ def conforming(change: Any, x: Value) -> list[jax.Array]:
         return [as_array(change) if isinstance(change, SparseValue) else jnp.asarray(dense(change))]
     tensor = whole(x).tensor
     if isinstance(change, SparseValue):
-        found = [jnp.asarray(aligned(change, tensor))]
+        found = [jnp.asarray(elements_at_slots(change, tensor))]
         if x.background.array is not None:
             check_known(change)
             background = change.background.as_array(x.ndim, found[0].dtype)
             found.append(jnp.broadcast_to(background, x.background.array.shape))
         return found
     if x.background.array is not None:
-        known = known_number(change)
+        known = uniform_number(change)
         if known is None:
             raise not_zero(x, None)
         return [tensor.with_values(jnp.full(tensor.nse, known)).values, jnp.full(x.background.array.shape, known)]

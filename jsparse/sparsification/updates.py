@@ -23,11 +23,11 @@ from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes
 from jsparse.formats import Pattern
 from jsparse.ops.indexing.at_coords import locate
-from jsparse.sparsification.deferred import dense, known_number
+from jsparse.sparsification.deferred import dense, uniform_number
 from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.rules import sparse_rule
-from jsparse.sparsification.selections import known
-from jsparse.sparsification.sparse_value import SparseValue, Value, aligned, check_background, whole
+from jsparse.sparsification.selections import numpy_unless_traced
+from jsparse.sparsification.sparse_value import SparseValue, Value, check_background, elements_at_slots, whole
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__: list[str] = []
@@ -53,28 +53,28 @@ FUNCTIONS: dict[str, Any] = {
 
 
 @sparse_rule(*METHODS)
-def updated(equation: Equation, x: Value, indices: Value, updates: Value) -> Value:
+def update_tensor(equation: Equation, x: Value, indices: Value, updates: Value) -> Value:
     """Update a tensor, or an array by a tensor."""
     method = METHODS[equation.name]
     if isinstance(indices, SparseValue) or (method == "set" and equation.params["update_jaxpr"] is not None):
-        raise equation.unsupported(
+        raise equation.not_supported(
             "updates at indices that are a SparseTensor, or by a function", "Write A.at[i].set(f(A[i])), at arrays."
         )
-    windows = Windows(equation, x.shape, updates.shape, known(dense(indices)))
+    windows = Windows(equation, x.shape, updates.shape, numpy_unless_traced(dense(indices)))
     if not isinstance(x, SparseValue):
         return _of_array(equation, dense(x), windows, method, updates)
     x = whole(x)
     if isinstance(updates, SparseValue):
         check_background(updates, equation)
         return _by_tensor(equation, x, windows, method, whole(updates).tensor)
-    number = known_number(updates)
+    number = uniform_number(updates)
     if number is not None and _keeps(x, method, number):
         hit = windows.hits(x.tensor)
         if hit is not None:
             found = FUNCTIONS[method](x.tensor.values, jnp.asarray(number, x.dtype))
             return x.with_tensor(x.tensor.with_values(jnp.where(hit, found, x.tensor.values)), x.background)
     at = _every_index(updates.shape)
-    return _written(x, windows, at, method, dense(updates).reshape(-1))
+    return _write_updates(x, windows, at, method, dense(updates).reshape(-1))
 
 
 def _keeps(x: SparseValue, method: str, number: np.generic) -> bool:
@@ -178,7 +178,7 @@ def _every_index(shape: Sequence[int]) -> tuple[np.ndarray, ...]:
     return np.unravel_index(np.arange(prod(shape)), tuple(shape)) if shape else ()
 
 
-def _written(x: SparseValue, windows: Windows, at: Sequence[Array], method: str, values: Array) -> SparseValue:
+def _write_updates(x: SparseValue, windows: Windows, at: Sequence[Array], method: str, values: Array) -> SparseValue:
     """Write the updates to a tensor. The result stores all entries of the tensor and all places that are written."""
     coords, inside = windows.places(at, len(values))
     nowhere = x.tensor.nse + prod(windows.updates) + np.arange(len(values))  # beyond all slots, and different
@@ -196,7 +196,7 @@ def _written(x: SparseValue, windows: Windows, at: Sequence[Array], method: str,
         found = numbered.at_coords(jnp.stack(outside))
         slots = jnp.where(found > 0, found - 1, nowhere)
     options = {"mode": "drop", "unique_indices": windows.equation.params["unique_indices"]}
-    updated = getattr(jnp.asarray(aligned(x, target)).at[slots], method)(values, **options)
+    updated = getattr(jnp.asarray(elements_at_slots(x, target)).at[slots], method)(values, **options)
     return x.with_tensor(SparseTensor._unchecked(updated, target.pattern), x.background)
 
 
@@ -208,11 +208,11 @@ def _by_tensor(equation: Equation, x: SparseValue, windows: Windows, method: str
             x = x.with_tensor(x.tensor.with_values(jnp.where(hit, 0, x.tensor.values)), x.background)
             method = "add"
     if method not in ("add", "subtract"):
-        raise equation.unsupported(
+        raise equation.not_supported(
             f"would {method} elements of another SparseTensor",
             "Update by .add, or by .set at known, different places of a static pattern, or by an array.",
         )
-    return _written(x, windows, updates.coords, method, updates.values)
+    return _write_updates(x, windows, updates.coords, method, updates.values)
 
 
 def _of_array(equation: Equation, x: jax.Array, windows: Windows, method: str, updates: Value) -> jax.Array:

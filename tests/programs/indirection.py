@@ -18,7 +18,7 @@ from programs.program import DenseOperand, SparseOperand, is_wide
 import jsparse
 from jsparse.compiler.scalar import as_stored
 from jsparse.notation import parse_statement
-from jsparse.ops.evaluate import planned_sum
+from jsparse.ops.evaluate import plan_sum
 from jsparse.planning.planned import Planned
 from jsparse.planning.signature import IndexRelation
 
@@ -188,7 +188,7 @@ class Indirect(Evaluation):
     def planned(self, array) -> tuple[Planned, list[SparseOperand | DenseOperand | None]]:
         """The plan with its operands, and the random operand of each; None for tables, which have no values."""
         made, out = self.arguments(array)
-        planned = planned_sum(self.text, made, self.shape, out, None)
+        planned = plan_sum(self.text, made, self.shape, out, None)
         drawn = {id(made[name]): x for name, x in self.tensors}
         return planned, [None if isinstance(x, IndexRelation) else drawn.get(id(x), ONE) for x in planned.operands]
 

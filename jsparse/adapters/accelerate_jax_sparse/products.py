@@ -32,7 +32,7 @@ from jsparse.adapters.accelerate_jax_sparse.names import (
     spread,
     with_names,
 )
-from jsparse.adapters.accelerate_jax_sparse.rows import Rows, by_rows, grouped, pays
+from jsparse.adapters.accelerate_jax_sparse.rows import Rows, by_rows, group_by_row, pays
 from jsparse.base.dataclass import dataclass
 from jsparse.notation import IndexVar
 from jsparse.planning.desugaring import traced_relation
@@ -112,7 +112,7 @@ def bcoo_product(
     rows = None
     if kept and pays(names.result, sizes, dtype, in_order and kept[0] == lhs[n_batch]):
         table, axes = tables[kept[0]]
-        rows = grouped(_from_start(table, sizes[kept[0]]), axes, kept[0], sizes[kept[0]])
+        rows = group_by_row(_from_start(table, sizes[kept[0]]), axes, kept[0], sizes[kept[0]])
     return _product(data, rhs, entries, rows, names, n_batch, dtype, shape)
 
 
@@ -159,7 +159,7 @@ def _product(
     return _einsum([(blocks, of_data), (rhs, names.rhs)], walks, names.result, entries.sizes, dtype, shape)
 
 
-def sampled_product(
+def product_at_indices(
     lhs: Any, rhs: Any, indices: Any, *, dimension_numbers: DimensionNumbers, shape: Sequence[int], dtype: np.dtype
 ) -> jax.Array:
     """Compute the product of two dense arrays at the indices of a BCOO. `shape` is the shape of the BCOO's data."""

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 
 from jsparse import _compat
-from jsparse.adapters.accelerate_jax_sparse.products import bcoo_product, bcsr_product, dtypes_for, sampled_product
+from jsparse.adapters.accelerate_jax_sparse.products import bcoo_product, bcsr_product, dtypes_for, product_at_indices
 from jsparse.convert.jax_sparse import experimental_sparse
 from jsparse.errors import DTypeError
 
@@ -48,7 +48,7 @@ def accelerate_jax_sparse() -> None:
     for primitive, product in (
         (sparse.bcoo_dot_general_p, _bcoo),
         (sparse.bcsr_dot_general_p, _bcsr),
-        (sparse.bcoo_dot_general_sampled_p, _sampled),
+        (sparse.bcoo_dot_general_sampled_p, _product_at_indices),
     ):
         _undo.append(_compat.replace_cpu_lowering(primitive, _either(primitive.name, product)))
     _undo.append(
@@ -117,5 +117,5 @@ def _bcsr(data: Any, *others: Any, result: Any, lhs_spinfo: Any, preferred_eleme
     return bcsr_product(data, *others, lhs_shape=lhs_spinfo.shape, shape=result.shape, dtype=result.dtype, **params)
 
 
-def _sampled(lhs: Any, rhs: Any, indices: Any, *, result: Any, **params: Any) -> Any:
-    return sampled_product(lhs, rhs, indices, shape=result.shape, dtype=result.dtype, **params)
+def _product_at_indices(lhs: Any, rhs: Any, indices: Any, *, result: Any, **params: Any) -> Any:
+    return product_at_indices(lhs, rhs, indices, shape=result.shape, dtype=result.dtype, **params)

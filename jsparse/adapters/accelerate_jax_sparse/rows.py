@@ -68,21 +68,21 @@ def by_rows(pointers: Any, lead: tuple[IndexVar, ...], dim: IndexVar, sizes: Map
     return _relation(dim, lead, (within, order), type_)
 
 
-def grouped(table: Any, axes: tuple[IndexVar, ...], dim: IndexVar, rows: int) -> Rows:
+def group_by_row(table: Any, axes: tuple[IndexVar, ...], dim: IndexVar, rows: int) -> Rows:
     """Relate rows to entries that are stored in any order. `table`, of shape (…, nse), holds the row of each entry."""
     type_ = _type(rows, table.shape[-1])
     ordered = jnp.all(table[..., 1:] >= table[..., :-1])
-    ways = [_mapped(partial(find, type_=type_), len(axes) - 1) for find in (_searched, _sorted)]
+    ways = [_vmap_lead_axes(partial(find, type_=type_), len(axes) - 1) for find in (_group_by_search, _group_by_sort)]
     return _relation(dim, axes[:-1], jax.lax.cond(ordered, *ways, table), type_)
 
 
-def _mapped(find: Callable[[Any], tuple[Any, Any]], lead: int) -> Callable[[Any], tuple[Any, Any]]:
+def _vmap_lead_axes(find: Callable[[Any], tuple[Any, Any]], lead: int) -> Callable[[Any], tuple[Any, Any]]:
     for _ in range(lead):
         find = jax.vmap(find)
     return find
 
 
-def _searched(table: Any, type_: DynamicType) -> tuple[Any, Any]:
+def _group_by_search(table: Any, type_: DynamicType) -> tuple[Any, Any]:
     """Return the pointers and the order (0, 1, 2, …) for a table of the entries' rows that is sorted.
 
     Entries with a row out of range belong to no row.
@@ -92,7 +92,7 @@ def _searched(table: Any, type_: DynamicType) -> tuple[Any, Any]:
     return pointers.astype(type_.index_dtype), jnp.arange(nse, dtype=type_.index_dtype)
 
 
-def _sorted(table: Any, type_: DynamicType) -> tuple[Any, Any]:
+def _group_by_sort(table: Any, type_: DynamicType) -> tuple[Any, Any]:
     entries = jnp.arange(table.shape[-1], dtype=table.dtype)
     pointers, order = assemble(jnp.stack([table, entries]), type_).arrays
     return pointers, order

@@ -12,9 +12,9 @@ from jax.typing import ArrayLike
 
 from jsparse.errors import ShapeError, represented, shortened
 from jsparse.graph.graphs import Graph, indices_of
-from jsparse.nn.convolutions.gcn import propagated, root_of_degrees
+from jsparse.nn.convolutions.gcn import propagation, root_of_degrees
 from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, check_sizes, chosen
-from jsparse.nn.operands import Features, dense_array, operands, plus_bias, product, rounded, unrounded_sums, wide
+from jsparse.nn.operands import Features, dense_array, operands, plus_bias, product, round_to_operands, wide, wide_sums
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 
@@ -59,17 +59,17 @@ def cheb_conv(
         raise ShapeError(f"Expected a kernel (K, {x.shape[1]}, out) in cheb_conv, but got {shortened(kernel.shape)}.")
     _check_bound("cheb_conv", normalize, lambda_max)
     scale = root_of_degrees(graph, False, x.dtype) if normalize else None
-    degrees = None if normalize else unrounded_sums(f"{indices_of(graph)}->i", graph)[:, None]
+    degrees = None if normalize else wide_sums(f"{indices_of(graph)}->i", graph)[:, None]
     factor = 2 / (2.0 if lambda_max is None else lambda_max)
 
-    def shifted(z: jax.Array) -> jax.Array:
+    def apply_laplacian(z: jax.Array) -> jax.Array:
         """Compute L̂ z."""
         own = z if degrees is None else degrees * z
-        return factor * (own - propagated(False)(graph, z, scale, None, None)) - z
+        return factor * (own - propagation(False)(graph, z, scale, None, None)) - z
 
     narrow = kernel.shape[1] <= kernel.shape[2] and not isinstance(x, SparseTensor)
-    found = (_forward if narrow else _clenshaw)(shifted, x, kernel)
-    return rounded(plus_bias(found, bias, "cheb_conv"), graph, x, kernel, bias)
+    found = (_forward if narrow else _clenshaw)(apply_laplacian, x, kernel)
+    return round_to_operands(plus_bias(found, bias, "cheb_conv"), graph, x, kernel, bias)
 
 
 def _forward(shifted: Callable[[jax.Array], jax.Array], x: jax.Array, kernel: jax.Array) -> jax.Array:

@@ -16,7 +16,7 @@ from jsparse.graph.graphs import Graph, indices_of, of_ones, one_of
 from jsparse.nn.aggregation import counts
 from jsparse.nn.convolutions.gin import check_widths, first, rest, two_layers
 from jsparse.nn.layer import Arrays, Layer, Parameter, pair
-from jsparse.nn.operands import Features, check_same_features, operands, pattern_of_graph, sparse_graph, unrounded_sums
+from jsparse.nn.operands import Features, check_same_features, operands, pattern_of_graph, sparse_graph, wide_sums
 from jsparse.ops.einsum import einsum
 from jsparse.ops.indexing.at_coords import coords
 from jsparse.primitives.map_values import NEUTRAL
@@ -67,7 +67,7 @@ def edge_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], 
     number = counts(pattern)[:, None]
     if reduction == "max":
         return jnp.where(number > 0, found.max(tuple(range(1, pattern.ndim)), stored=True), 0)
-    sums = unrounded_sums(f"{indices_of(pattern)}f->if", found)
+    sums = wide_sums(f"{indices_of(pattern)}f->if", found)
     sums = sums if reduction == "sum" else sums / jnp.maximum(number, 1).astype(sums.dtype)
     return sums.astype(messages.dtype)
 

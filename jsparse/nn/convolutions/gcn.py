@@ -14,7 +14,16 @@ from jsparse.errors import ShapeError
 from jsparse.graph.degrees import inverse
 from jsparse.graph.graphs import Graph, indices_of
 from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, check_sizes, chosen, pair
-from jsparse.nn.operands import Features, check_bias, check_kernel, operands, product, rounded, unrounded_sums, wide
+from jsparse.nn.operands import (
+    Features,
+    check_bias,
+    check_kernel,
+    operands,
+    product,
+    round_to_operands,
+    wide,
+    wide_sums,
+)
 from jsparse.ops.fuse import fuse
 from jsparse.planning.dtypes import wide_float
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -62,19 +71,19 @@ def gcn_conv(
     bias = check_bias(bias, kernel.shape[1:], "gcn_conv")
     narrow = kernel.shape[0] <= kernel.shape[1] and not isinstance(x, SparseTensor)
     sent = x if narrow else product(x, kernel)
-    found = propagated(self_loops)(graph, sent, scale, kernel if narrow else None, bias)
-    return rounded(found, graph, x, kernel, bias)
+    found = propagation(self_loops)(graph, sent, scale, kernel if narrow else None, bias)
+    return round_to_operands(found, graph, x, kernel, bias)
 
 
 def root_of_degrees(graph: Graph, self_loops: bool, dtype: DTypeLike) -> jax.Array:
     """Return d^-1/2 for the degree d of each node, or 0 for d = 0: an array (nodes, 1) in float32 or wider."""
-    degrees = unrounded_sums(f"{indices_of(graph)}->i", graph)
+    degrees = wide_sums(f"{indices_of(graph)}->i", graph)
     degrees = degrees.astype(wide_float(degrees.dtype, dtype)) + (1 if self_loops else 0)
     return inverse(degrees, root=True)[:, None]
 
 
 @cache
-def propagated(self_loops: bool) -> Callable[..., jax.Array]:
+def propagation(self_loops: bool) -> Callable[..., jax.Array]:
     """Return the function (graph, x, s, W, b) → s (A + I) (s x) W + b, which `jsparse.fuse` compiles.
 
     A is the graph's matrix, and s scales each node. s, W and b may each be None. Without `self_loops`, I is left out.
@@ -82,20 +91,20 @@ def propagated(self_loops: bool) -> Callable[..., jax.Array]:
     """
 
     @fuse
-    def propagated(
+    def propagate(
         graph: Graph, x: jax.Array, scale: Any, kernel: jax.Array | None, bias: jax.Array | None
     ) -> jax.Array:
         at, own = indices_of(graph), x if scale is None else x.astype(scale.dtype) * scale
         if own.dtype == x.dtype:
-            found = unrounded_sums(f"{at},jf->if", graph, own)
+            found = wide_sums(f"{at},jf->if", graph, own)
         else:  # narrow features are scaled where they are read, which takes half the bytes
-            found = unrounded_sums(f"{at},j,jf->if", graph, scale[:, 0], x)
+            found = wide_sums(f"{at},j,jf->if", graph, scale[:, 0], x)
         found = found + own if self_loops else found
         found = found if scale is None else found * scale
         found = found if kernel is None else product(found, kernel)
         return found if bias is None else found + wide(bias)
 
-    return propagated
+    return propagate
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,17 @@ from jax.typing import ArrayLike
 
 from jsparse.errors import ShapeError, shortened
 from jsparse.graph.graphs import Graph
-from jsparse.nn.aggregation import reduced
+from jsparse.nn.aggregation import reduce_neighbours
 from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, check_sizes, chosen, pair
-from jsparse.nn.operands import Features, check_kernel, check_same_features, operands, rounded, sparse_graph, wide
+from jsparse.nn.operands import (
+    Features,
+    check_kernel,
+    check_same_features,
+    operands,
+    round_to_operands,
+    sparse_graph,
+    wide,
+)
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 
@@ -42,7 +50,7 @@ def gin_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], e
     if jnp.ndim(eps):
         raise ShapeError(f"Expected eps as a number in gin_conv, but got shape {shortened(jnp.shape(eps))}.")
     own = (1 + wide(jnp.asarray(eps, target.dtype))) * wide(target)
-    return mlp(rounded(own + reduced(graph, source, "sum"), graph, source, target))
+    return mlp(round_to_operands(own + reduce_neighbours(graph, source, "sum"), graph, source, target))
 
 
 @dataclass(frozen=True, slots=True)

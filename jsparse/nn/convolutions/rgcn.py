@@ -14,7 +14,16 @@ from jsparse.errors import ShapeError, shortened
 from jsparse.graph.degrees import inverse
 from jsparse.graph.graphs import Graph, is_pattern
 from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, check_sizes, chosen, pair
-from jsparse.nn.operands import Features, dense_sums, own_part, plus_bias, rounded, sides, sparse_graph, unrounded_sums
+from jsparse.nn.operands import (
+    Features,
+    dense_sums,
+    own_part,
+    plus_bias,
+    round_to_operands,
+    sides,
+    sparse_graph,
+    wide_sums,
+)
 from jsparse.ops.einsum import einsum
 from jsparse.planning.dtypes import wide_float
 
@@ -57,14 +66,14 @@ def rgcn_conv(
     _check(graph, source, target, kernel)
     weights = _means(graph, source.dtype) if normalize else graph
     if kernel.ndim == 3:
-        found = unrounded_sums("rij,jc,rcf->if", weights, source, kernel)
+        found = wide_sums("rij,jc,rcf->if", weights, source, kernel)
     else:
         blocks = source.reshape(source.shape[0], *kernel.shape[1:3])
-        found = unrounded_sums("rij,jbc,rbcf->ibf", weights, blocks, kernel)
+        found = wide_sums("rij,jbc,rbcf->ibf", weights, blocks, kernel)
         found = found.reshape(found.shape[0], -1)
     found = found if root is None else found + own_part(target, root, found.shape[1], "rgcn_conv")
     found = plus_bias(found, bias, "rgcn_conv")
-    return rounded(found, graph, source, kernel, None if root is None else target, root, bias)
+    return round_to_operands(found, graph, source, kernel, None if root is None else target, root, bias)
 
 
 def basis_kernel(coefficients: ArrayLike, bases: ArrayLike) -> jax.Array:

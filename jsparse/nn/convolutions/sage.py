@@ -11,9 +11,9 @@ from jax.typing import ArrayLike
 
 from jsparse.errors import DTypeError, ShapeError
 from jsparse.graph.graphs import Graph, one_of
-from jsparse.nn.aggregation import reduced
+from jsparse.nn.aggregation import reduce_neighbours
 from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, check_sizes, chosen, pair
-from jsparse.nn.operands import Features, check_kernel, operands, own_part, plus_bias, product, rounded
+from jsparse.nn.operands import Features, check_kernel, operands, own_part, plus_bias, product, round_to_operands
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 SAGE_REDUCTIONS = ("mean", "sum", "max", "pool")
@@ -69,15 +69,15 @@ def sage_conv(
     kernel = check_kernel(kernel, source.shape[1], 2, "sage_conv")
     linear = reduction in ("mean", "sum")
     if linear and (kernel.shape[0] > kernel.shape[1] or isinstance(source, SparseTensor)):
-        found = reduced(graph, product(source, kernel), reduction)
+        found = reduce_neighbours(graph, product(source, kernel), reduction)
     else:
-        found = product(reduced(graph, source, reduction if linear else "max"), kernel)
+        found = product(reduce_neighbours(graph, source, reduction if linear else "max"), kernel)
     found = found if root is None else found + own_part(target, root, found.shape[1], "sage_conv")
     found = plus_bias(found, bias, "sage_conv")
     if normalize:
         squares = (found * found).sum(1, keepdims=True)
         found = found * jnp.where(squares == 0, 0, jax.lax.rsqrt(jnp.where(squares == 0, 1, squares)))
-    return rounded(found, kernel, *given)
+    return round_to_operands(found, kernel, *given)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 
-def attended_edges(
+def edges_to_attend(
     graph: Graph, edge_features: Any, self_loops: bool, layer: str
 ) -> tuple[Pattern | DynamicPattern, SparseTensor | None]:
     """Return the pattern of the edges that attention uses, and the features of these edges as a tensor.
@@ -145,7 +145,7 @@ def per_head(x: jax.Array, kernel: jax.Array) -> jax.Array:
     return product(x, kernel.reshape(inputs, heads * dim)).reshape(x.shape[0], heads, dim)
 
 
-def joined(found: jax.Array, concat: bool, bias: ArrayLike | None, layer: str) -> jax.Array:
+def join_heads(found: jax.Array, concat: bool, bias: ArrayLike | None, layer: str) -> jax.Array:
     """Concatenate the heads to (targets, heads · dim), or average them to (targets, dim), and add the bias."""
     targets, heads, dim = found.shape
     return plus_bias(found.reshape(targets, heads * dim) if concat else found.mean(1), bias, layer)

@@ -16,15 +16,15 @@ from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, indices_of
 from jsparse.nn.graph_attention.edges import (
     AttentionLayer,
-    attended_edges,
     check_edge_kernel,
     check_vectors,
-    joined,
+    edges_to_attend,
+    join_heads,
     over_neighbors,
     per_head,
 )
 from jsparse.nn.layer import Arrays, Parameter, bias_of, chosen, pair
-from jsparse.nn.operands import Features, at_edges, check_kernel, operands, product, rounded, unrounded_sums, wide
+from jsparse.nn.operands import Features, at_edges, check_kernel, operands, product, round_to_operands, wide, wide_sums
 from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.einsum import einsum
 from jsparse.ops.elementwise import functions
@@ -104,29 +104,29 @@ def gat_conv(
     attention_source, attention_target = check_vectors(
         "gat_conv", heads, attention_source=attention_source, attention_target=attention_target
     )
-    pattern, features = attended_edges(graph, None if edges is None else edges.features, self_loops, "gat_conv")
-    sent = rounded(per_head(source, kernel), source, kernel)
-    of_source = product(source, _scored(kernel, attention_source))  # and not s · sent: W s is small
-    of_target = product(target, _scored(kernel_target, attention_target))
+    pattern, features = edges_to_attend(graph, None if edges is None else edges.features, self_loops, "gat_conv")
+    sent = round_to_operands(per_head(source, kernel), source, kernel)
+    of_source = product(source, _score_kernel(kernel, attention_source))  # and not s · sent: W s is small
+    of_target = product(target, _score_kernel(kernel_target, attention_target))
     if edges is not None:
         check_edge_kernel(features, edges.kernel, sent, "gat_conv")
         check_vectors("gat_conv", heads, attention=edges.attention)
-    of_edges = None if edges is None else _scored(jnp.asarray(edges.kernel), jnp.asarray(edges.attention))
+    of_edges = None if edges is None else _score_kernel(jnp.asarray(edges.kernel), jnp.asarray(edges.attention))
     kept = dropout_factors((pattern.nse, kernel.shape[1]), dropout_rate, dropout_key, "gat_conv")
-    found = _attended(float(negative_slope))(pattern, of_target, of_source, sent, features, of_edges, kept)
+    found = _attention(float(negative_slope))(pattern, of_target, of_source, sent, features, of_edges, kept)
     given = source, target, kernel, kernel_target, attention_source, attention_target, *(edges or ()), bias
-    return rounded(joined(found, concat, bias, "gat_conv"), *given)
+    return round_to_operands(join_heads(found, concat, bias, "gat_conv"), *given)
 
 
-def _scored(kernel: jax.Array, attention: jax.Array) -> jax.Array:
+def _score_kernel(kernel: jax.Array, attention: jax.Array) -> jax.Array:
     """Compute W[h] s[h], the kernel that gives the scores of head h: an array (in, heads), in float32 or wider."""
     return jnp.einsum("fhd,hd->fh", wide(kernel), wide(attention))
 
 
 @cache
-def _attended(negative_slope: float) -> Callable[..., jax.Array]:
+def _attention(negative_slope: float) -> Callable[..., jax.Array]:
     @fuse
-    def attended(
+    def attend(
         pattern: Pattern | DynamicPattern,
         target: jax.Array,
         source: jax.Array,
@@ -144,9 +144,9 @@ def _attended(negative_slope: float) -> Callable[..., jax.Array]:
         weights = over_neighbors(functions.leaky_relu(scores, negative_slope))
         if kept is not None:
             weights = SparseTensor(weights.values * kept.reshape(-1).astype(weights.dtype), heads)
-        return unrounded_sums(f"{at}h,jhd->ihd", weights, sent)
+        return wide_sums(f"{at}h,jhd->ihd", weights, sent)
 
-    return attended
+    return attend
 
 
 @dataclass(frozen=True, slots=True)

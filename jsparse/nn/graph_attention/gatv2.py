@@ -15,15 +15,15 @@ from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, indices_of
 from jsparse.nn.graph_attention.edges import (
     AttentionLayer,
-    attended_edges,
     check_edge_kernel,
     check_vectors,
-    joined,
+    edges_to_attend,
+    join_heads,
     over_neighbors,
     per_head,
 )
 from jsparse.nn.layer import Arrays, Parameter, bias_of, chosen, pair
-from jsparse.nn.operands import Features, at_edges, check_kernel, operands, plus_bias, rounded, unrounded_sums
+from jsparse.nn.operands import Features, at_edges, check_kernel, operands, plus_bias, round_to_operands, wide_sums
 from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.einsum import einsum
 from jsparse.ops.elementwise import functions
@@ -81,11 +81,11 @@ def gatv2_conv(
     graph, source, target = operands(graph, x, "gatv2_conv", sparse=True)
     kernel_source = check_kernel(kernel_source, source.shape[1], 3, "gatv2_conv", "kernel_source")
     kernel_target = check_kernel(kernel_target, target.shape[1], 3, "gatv2_conv", "kernel_target")
-    pattern, features = attended_edges(graph, edge_features, self_loops, "gatv2_conv")
+    pattern, features = edges_to_attend(graph, edge_features, self_loops, "gatv2_conv")
     sent = plus_bias(per_head(source, kernel_source), bias_source, "gatv2_conv", "bias_source")
-    sent = rounded(sent, source, kernel_source, bias_source)
+    sent = round_to_operands(sent, source, kernel_source, bias_source)
     received = plus_bias(per_head(target, kernel_target), bias_target, "gatv2_conv", "bias_target")
-    received = rounded(received, target, kernel_target, bias_target)
+    received = round_to_operands(received, target, kernel_target, bias_target)
     (attention,) = check_vectors("gatv2_conv", (sent.shape[1], sent.shape[2]), attention=attention)
     if received.shape[1:] != sent.shape[1:]:
         raise ShapeError(
@@ -94,15 +94,15 @@ def gatv2_conv(
         )
     check_edge_kernel(features, edge_kernel, sent, "gatv2_conv")
     kept = dropout_factors((pattern.nse, sent.shape[1]), dropout_rate, dropout_key, "gatv2_conv")
-    found = _attended(float(negative_slope))(pattern, received, sent, attention, features, edge_kernel, kept)
+    found = _attention(float(negative_slope))(pattern, received, sent, attention, features, edge_kernel, kept)
     given = sent, received, attention, edge_features, edge_kernel, bias
-    return rounded(joined(found, concat, bias, "gatv2_conv"), *given)
+    return round_to_operands(join_heads(found, concat, bias, "gatv2_conv"), *given)
 
 
 @cache
-def _attended(negative_slope: float) -> Callable[..., jax.Array]:
+def _attention(negative_slope: float) -> Callable[..., jax.Array]:
     @fuse
-    def attended(
+    def attend(
         pattern: Pattern | DynamicPattern,
         target: jax.Array,
         source: jax.Array,
@@ -123,9 +123,9 @@ def _attended(negative_slope: float) -> Callable[..., jax.Array]:
         weights = over_neighbors(scores)
         if kept is not None:
             weights = SparseTensor(weights.values * kept.reshape(-1).astype(weights.dtype), heads)
-        return unrounded_sums(f"{at}h,jhd->ihd", weights, source)
+        return wide_sums(f"{at}h,jhd->ihd", weights, source)
 
-    return attended
+    return attend
 
 
 @dataclass(frozen=True, slots=True)

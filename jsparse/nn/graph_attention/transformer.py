@@ -14,9 +14,9 @@ from jsparse.graph.graphs import Graph, indices_of
 from jsparse.nn.attention import Projection
 from jsparse.nn.graph_attention.edges import (
     AttentionLayer,
-    attended_edges,
     check_edge_kernel,
-    joined,
+    edges_to_attend,
+    join_heads,
     over_neighbors,
     per_head,
 )
@@ -28,9 +28,9 @@ from jsparse.nn.operands import (
     operands,
     own_part,
     plus_bias,
-    rounded,
-    unrounded_sums,
+    round_to_operands,
     wide,
+    wide_sums,
 )
 from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.einsum import einsum
@@ -84,19 +84,21 @@ def transformer_conv(
     Raises ShapeError for shapes that do not fit and a gate without a root, DTypeError for a dense graph.
     """
     graph, source, target = operands(graph, x, "transformer_conv", sparse=True)
-    q = _projected(target, query, "query")
-    k, v = _projected(source, key, "key"), _projected(source, value, "value")
-    pattern, features = attended_edges(graph, edge_features, False, "transformer_conv")
+    q = _project(target, query, "query")
+    k, v = _project(source, key, "key"), _project(source, value, "value")
+    pattern, features = edges_to_attend(graph, edge_features, False, "transformer_conv")
     check_edge_kernel(features, edge_kernel, q, "transformer_conv")
     kept = dropout_factors((pattern.nse, q.shape[1]), dropout_rate, dropout_key, "transformer_conv")
     q = q * q.shape[2] ** -0.5
     of_edges = None if features is None else jnp.einsum("ihd,ehd->ihe", q, edge_kernel)
-    found, gathered = _attended(pattern, q, k, v, features, of_edges, kept)
+    found, gathered = _attend(pattern, q, k, v, features, of_edges, kept)
     if gathered is not None:
         found = found + jnp.einsum("ihe,ehd->ihd", gathered, wide(jnp.asarray(edge_kernel)))
-    sums = joined(found, concat, None, "transformer_conv")
+    sums = join_heads(found, concat, None, "transformer_conv")
     given = q, k, v, features, edge_kernel
-    return rounded(_beside(sums, target, root, gate), *given, *(() if root is None else (target, *root)), gate)
+    return round_to_operands(
+        _beside(sums, target, root, gate), *given, *(() if root is None else (target, *root)), gate
+    )
 
 
 def _beside(sums: jax.Array, target: jax.Array, root: Projection | None, gate: ArrayLike | None) -> jax.Array:
@@ -118,18 +120,18 @@ def _beside(sums: jax.Array, target: jax.Array, root: Projection | None, gate: A
     return (1 - share) * sums + share * own
 
 
-def _projected(x: jax.Array, projection: Projection, name: str) -> jax.Array:
+def _project(x: jax.Array, projection: Projection, name: str) -> jax.Array:
     if not isinstance(projection, Projection):
         raise DTypeError(
             f"Expected a Projection(kernel, bias) as the {name} of transformer_conv, but got {represented(projection)}."
         )
     kernel = check_kernel(projection.kernel, x.shape[1], 3, "transformer_conv", f"{name} kernel")
     found = plus_bias(per_head(x, kernel), projection.bias, "transformer_conv", f"{name} bias")
-    return rounded(found, x, kernel, projection.bias)
+    return round_to_operands(found, x, kernel, projection.bias)
 
 
 @fuse
-def _attended(
+def _attend(
     pattern: Pattern | DynamicPattern,
     q: jax.Array,
     k: jax.Array,
@@ -148,10 +150,10 @@ def _attended(
     weights = over_neighbors(scores)
     if kept is not None:
         weights = SparseTensor(weights.values * kept.reshape(-1).astype(weights.dtype), heads)
-    found = unrounded_sums(f"{at}h,jhd->ihd", weights, v)
+    found = wide_sums(f"{at}h,jhd->ihd", weights, v)
     if features is None:
         return found, None
-    return found, unrounded_sums(f"{at}h,{at}e->ihe", weights, features)
+    return found, wide_sums(f"{at}h,{at}e->ihe", weights, features)
 
 
 @dataclass(frozen=True, slots=True)

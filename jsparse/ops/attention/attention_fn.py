@@ -14,7 +14,7 @@ from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import NotYetSupportedError, ShapeError
 from jsparse.formats import Pattern
 from jsparse.ops.attention.decoding import rows_of
-from jsparse.ops.attention.dot_product_attention import checked_pattern, over_lengths
+from jsparse.ops.attention.dot_product_attention import over_lengths, pattern_of_mask
 from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.attention.fused import Extra
 from jsparse.planning.signature import is_sparse, pattern_of
@@ -61,10 +61,10 @@ class AttentionFn:
         sparse, dense = self._masks(mask)
         if _is_step(query, key, sparse, dense):
             sparse = rows_of(sparse, _last_shown(dense))
-        pattern = checked_pattern(sparse, query, key, value)
+        pattern = pattern_of_mask(sparse, query, key, value)
         kept = None
         if dropout_rate and not deterministic:
-            kept = _kept(query, pattern, dropout_rate, dropout_rng, broadcast_dropout)
+            kept = _dropout_of_weights(query, pattern, dropout_rate, dropout_rng, broadcast_dropout)
         bias = as_sparse_operand(bias, "an attention_fn")
         return over_lengths(query, key, value, pattern, bias, dense, scale=self.scale, is_causal=is_causal, kept=kept)
 
@@ -142,7 +142,7 @@ def _last_shown(mask: ArrayLike) -> jax.Array:
     return jnp.where(shown, keys, -1).max()
 
 
-def _kept(
+def _dropout_of_weights(
     query: Any, pattern: Pattern | DynamicPattern, rate: float, key: jax.Array | None, broadcast: bool
 ) -> Extra | None:
     """The dropout factor of each weight, 0 or 1 / (1 - rate); the same for all batches and heads if `broadcast`."""

@@ -12,7 +12,7 @@ from jsparse.base.arrays import Array
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
-from jsparse.ops.attention.fused import Extra, attended
+from jsparse.ops.attention.fused import Extra, attend
 from jsparse.planning.dtypes import wide_float
 from jsparse.planning.signature import is_sparse, pattern_of
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
@@ -68,10 +68,10 @@ def dot_product_attention(
         )
         return dense
     q, k, v = map(jnp.asarray, (query, key, value))
-    return over_lengths(q, k, v, checked_pattern(where, q, k, v), added, scale=scale, is_causal=is_causal)
+    return over_lengths(q, k, v, pattern_of_mask(where, q, k, v), added, scale=scale, is_causal=is_causal)
 
 
-def checked_pattern(mask: PatternLike, query: Array, key: Array, value: Array) -> Pattern | DynamicPattern:
+def pattern_of_mask(mask: PatternLike, query: Array, key: Array, value: Array) -> Pattern | DynamicPattern:
     """Return the pattern of a sparse mask. Raises ShapeError if shapes do not fit."""
     pattern = pattern_of(mask)
     shapes = f"query {query.shape}, key {key.shape}, value {value.shape} and a mask of shape {tuple(mask.shape)}"
@@ -122,4 +122,4 @@ def over_lengths(
     if dense_mask is not None:
         out = jnp.where(jnp.asarray(dense_mask) != 0, 0, jnp.asarray(-jnp.inf, wide_float(query.dtype)))
         added.append(Extra.of_dense(out, shape, "mask"))
-    return attended(query, key, value, pattern, scale, added, kept, lengths_first=True, is_causal=is_causal)
+    return attend(query, key, value, pattern, scale, added, kept, lengths_first=True, is_causal=is_causal)

@@ -99,7 +99,7 @@ class _Plan:
         return added, 0 if self.kept is not None and self.kept.axes[level] else None
 
 
-def attended(
+def attend(
     q: jax.Array,
     k: jax.Array,
     v: jax.Array,
@@ -159,7 +159,7 @@ def _in_groups(function: Callable[..., Any], plan: _Plan) -> Callable[..., Any]:
     def split(x: Any) -> jax.Array:
         return x.reshape(plan.shared, -1, *x.shape[1:])
 
-    def grouped(
+    def attend_in_groups(
         q: jax.Array,
         k: jax.Array,
         v: jax.Array,
@@ -173,16 +173,16 @@ def _in_groups(function: Callable[..., Any], plan: _Plan) -> Callable[..., Any]:
         out = function(split(q), k, v, mask, added, kept if of_kept is None else split(kept), scale)
         return out.reshape(plan.heads, *out.shape[2:])
 
-    return grouped
+    return attend_in_groups
 
 
 def _lengths_first(function: Callable[..., Any]) -> Callable[..., Any]:
     """Adapt a function to arrays (length, heads, dim). Swapped axes move no data in a function that is fused."""
 
-    def exchanged(q: Any, k: Any, v: Any, *rest: Any) -> Any:
+    def attend_lengths_first(q: Any, k: Any, v: Any, *rest: Any) -> Any:
         return jnp.swapaxes(function(*(jnp.swapaxes(x, 0, 1) for x in (q, k, v)), *rest), 0, 1)
 
-    return exchanged
+    return attend_lengths_first
 
 
 def _attend(
@@ -208,7 +208,7 @@ def _attend(
                 f"Leave it out, and pass mask & jsparse.pattern.causal(n)."
             )
         row, column = (
-            logits.with_values(_sampled(f"x[{name}]", h, mask, x=jnp.arange(size, dtype=jnp.float32)))
+            logits.with_values(_evaluate_at_entries(f"x[{name}]", h, mask, x=jnp.arange(size, dtype=jnp.float32)))
             for name, size in zip("ij", mask.shape[-2:], strict=True)
         )
         logits = logits.map(lambda s, i, j: jnp.where(j > i, -jnp.inf, s), row, column)
@@ -224,10 +224,10 @@ def _at_entries(kind: _Kind, array: jax.Array, h: str, mask: Pattern | DynamicPa
         return array
     axes = (bool(h) and kind.axes[-1], *kind.dense)
     names = [name for name, has_axis in zip("hij", axes, strict=True) if has_axis]
-    return _sampled(f"x[{','.join(names)}]", h, mask, x=array) if names else array
+    return _evaluate_at_entries(f"x[{','.join(names)}]", h, mask, x=array) if names else array
 
 
-def _sampled(text: str, h: str, mask: Any, **arrays: Any) -> jax.Array:
+def _evaluate_at_entries(text: str, h: str, mask: Any, **arrays: Any) -> jax.Array:
     """Compute the expression `text` at the entries of the mask."""
     target = f"S[{'h,' * bool(h)}i,j]"
     sampled: Any = evaluate(f"{target} = {text}", out_format=mask, shape=tuple(mask.shape), **arrays)

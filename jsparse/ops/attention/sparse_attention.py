@@ -13,7 +13,7 @@ from jsparse.convert.slots import plain_pattern
 from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.formats import Pattern
 from jsparse.ops.attention.dropout import dropout_factors
-from jsparse.ops.attention.fused import Extra, attended
+from jsparse.ops.attention.fused import Extra, attend
 from jsparse.planning.signature import pattern_of
 from jsparse.tensor.composed import ComposedTensor, Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
@@ -76,17 +76,17 @@ def sparse_attention(
         bias = to_plain(bias) if isinstance(bias, ComposedTensor) else bias
         has_blocks = pattern.ndim == 2 and isinstance(pattern.as_blocks, Pattern)
         if bias is None and dropout_rate == 0 and has_blocks:
-            return attended(q, k, v, pattern, scale)
+            return attend(q, k, v, pattern, scale)
         pattern = plain_pattern(pattern)
     assert pattern is not None
     if pattern.ndim == 3 and k.shape[-3] != q.shape[-3]:  # heads that share keys have different entries
         k, v = (jnp.repeat(x, q.shape[-3] // k.shape[-3], axis=-3) for x in (k, v))
-    added = [] if bias is None else [_added(bias, pattern, q)]
-    kept = _kept(q, pattern, dropout_rate, dropout_key)
-    return attended(q, k, v, pattern, scale, added, kept)
+    added = [] if bias is None else [_bias_of_scores(bias, pattern, q)]
+    kept = _dropout_of_weights(q, pattern, dropout_rate, dropout_key)
+    return attend(q, k, v, pattern, scale, added, kept)
 
 
-def _added(bias: SparseTensor | ArrayLike, pattern: Pattern | DynamicPattern, q: jax.Array) -> Extra:
+def _bias_of_scores(bias: SparseTensor | ArrayLike, pattern: Pattern | DynamicPattern, q: jax.Array) -> Extra:
     """Return the biases, as values of the pattern's entries or as a dense array that is read there."""
     if isinstance(bias, SparseTensor) and not _may_agree(bias.pattern, pattern):
         raise PatternError(
@@ -104,7 +104,9 @@ def _added(bias: SparseTensor | ArrayLike, pattern: Pattern | DynamicPattern, q:
     return Extra.of_dense(given, (*q.shape[:-2], *lengths), "bias")
 
 
-def _kept(q: jax.Array, pattern: Pattern | DynamicPattern, rate: float, key: jax.Array | None) -> Extra | None:
+def _dropout_of_weights(
+    q: jax.Array, pattern: Pattern | DynamicPattern, rate: float, key: jax.Array | None
+) -> Extra | None:
     """The dropout factor of each weight, 0 or 1 / (1 - rate); None for a rate of 0."""
     lead = q.shape[:-2] if pattern.ndim == 2 else q.shape[:-3]
     kept = dropout_factors((*lead, pattern.nse), rate, key, "sparse_attention")

@@ -17,9 +17,9 @@ from jsparse.formats import Format
 from jsparse.ops.einsum import einsum
 from jsparse.ops.reductions.stored import as_run
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
-from jsparse.ops.relocation.formats import agreed_format, default_in, remaining_format
+from jsparse.ops.relocation.formats import default_in, format_of_result, remaining_format
 from jsparse.ops.relocation.operands import as_axes, as_integer, as_tensor
-from jsparse.ops.relocation.relocate import Relocation, relocated
+from jsparse.ops.relocation.relocate import Relocation, relocate
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor, TensorLike, dense_levels
 
 SPARE_SLOTS = 4  # a diagonal that is summed has at most this many slots per entry of the tensor
@@ -55,8 +55,8 @@ def diag(v: TensorLike, k: int = 0, *, format: Format | str | None = None) -> Sp
 
 def _matrix_of(vector: SparseTensor, k: int, format: Format | str | None) -> SparseTensor:
     size = vector.shape[0] + abs(k)
-    target = agreed_format([vector], format, (size, size), vector.nse)
-    return relocated([vector], Relocation((_OnDiagonal(max(-k, 0), max(k, 0)),), (size, size), target))
+    target = format_of_result([vector], format, (size, size), vector.nse)
+    return relocate([vector], Relocation((_OnDiagonal(max(-k, 0), max(k, 0)),), (size, size), target))
 
 
 def diagonal(a: SparseLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> SparseTensor | jax.Array:
@@ -116,7 +116,7 @@ def _diagonal(tensor: SparseTensor, offset: int, axis1: int, axis2: int, what: s
     else:
         target = Format.dense(1) if dense and not tensor.is_dynamic else default_in(shape, tensor.nse)
     one = _Diagonal(rows, columns, by, others, length)
-    return relocated([tensor], Relocation((one,), shape, target, carried))
+    return relocate([tensor], Relocation((one,), shape, target, carried))
 
 
 def _of_diagonal(format: Format, rows: int, columns: int) -> Format:
@@ -159,7 +159,7 @@ def _triangle(a: SparseLike, k: int, below: bool, what: str) -> SparseTensor:
         )
     carried = tuple((dim, dim) for dim in range(tensor.ndim - 2))
     k = max(min(k, tensor.shape[-1]), -tensor.shape[-2])
-    return relocated([tensor], Relocation((_Triangle(k, below),), tensor.shape, tensor.format, carried, tensor.nse))
+    return relocate([tensor], Relocation((_Triangle(k, below),), tensor.shape, tensor.format, carried, tensor.nse))
 
 
 @dataclass(frozen=True)

@@ -161,10 +161,10 @@ def _constant(
     if isinstance(jnp.zeros(()), jax.core.Tracer) and entries in (0, pattern.nse):
         # The program computes the values, so they are no constant in it.
         return SparseTensor(jnp.full(pattern.nse, value if entries else 0, kind), pattern)
-    return SparseTensor(on_device(_filled(value, pattern.nse, built, kind)), pattern)
+    return SparseTensor(on_device(_constant_values(value, pattern.nse, built, kind)), pattern)
 
 
-def _filled(value: int, nse: int, built: Built, dtype: np.dtype) -> np.ndarray:
+def _constant_values(value: int, nse: int, built: Built, dtype: np.dtype) -> np.ndarray:
     if not built.count:
         return np.zeros(nse, dtype)
     return built.summed(np.full(built.count, value, dtype))

@@ -19,13 +19,13 @@ from jsparse.formats.build import index_dtype
 from jsparse.formats.levels import COMPRESSED, DENSE
 from jsparse.ops.einsum import einsum
 from jsparse.ops.relocation.coordinate_map import Offset
-from jsparse.ops.relocation.formats import affordable, agreed_format, default_in
+from jsparse.ops.relocation.formats import affordable, default_in, format_of_result
 from jsparse.ops.relocation.operands import as_tensors
-from jsparse.ops.relocation.relocate import Relocation, relocated
-from jsparse.ops.relocation.values import gathered, is_known
+from jsparse.ops.relocation.relocate import Relocation, relocate
+from jsparse.ops.relocation.values import gather_blocks, is_known
 from jsparse.ops.shaping.axes import expand_dims
-from jsparse.ops.shaping.joining import as_row, summed_capacity
-from jsparse.ops.shaping.reshaping import ravel, reshaped
+from jsparse.ops.shaping.joining import as_row, capacity_of_join
+from jsparse.ops.shaping.reshaping import ravel, reshape_in_format
 from jsparse.primitives.host import is_on_host, on_device
 from jsparse.tensor.leaves import with_sound_leaves
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor, TensorLike
@@ -52,11 +52,11 @@ def block_diag(mats: Iterable[SparseLike], *, format: Format | str | None = None
     blocks = [tensor if tensor.ndim == 2 else as_row(tensor) for tensor in given]
     starts = [[0, *accumulate(block.shape[dim] for block in blocks)] for dim in (0, 1)]
     shape = (starts[0].pop(), starts[1].pop())
-    target = agreed_format(blocks, format, shape, entries := sum(block.nse for block in blocks))
+    target = format_of_result(blocks, format, shape, entries := sum(block.nse for block in blocks))
     if format is None and any(level.kind.is_full for level in target.levels[1:]):
         target = default_in(shape, entries)  # a dense level below another one would store what is between the blocks
     maps = tuple(Offset(pair) for pair in zip(*starts, strict=True))
-    return relocated(blocks, Relocation(maps, shape, target, (), summed_capacity(blocks, shape, target)))
+    return relocate(blocks, Relocation(maps, shape, target, (), capacity_of_join(blocks, shape, target)))
 
 
 def kron(a: TensorLike, b: TensorLike, *, format: Format | str | None = None) -> SparseTensor | jax.Array:
@@ -87,15 +87,15 @@ def kron(a: TensorLike, b: TensorLike, *, format: Format | str | None = None) ->
     first, second = [2 * dim for dim in range(ndim)], [2 * dim + 1 for dim in range(ndim)]
     product: Any = einsum(left, first, right, second, list(range(2 * ndim)), nse=_product_capacity(both))
     target = _format_of_kron(both, format, shape, product.nse)
-    keeps_slots = format is None and all(x.format == agreed_format(both, None, shape, product.nse) for x in both)
-    return reshaped(product, shape, target, product.nse if keeps_slots else None)
+    keeps_slots = format is None and all(x.format == format_of_result(both, None, shape, product.nse) for x in both)
+    return reshape_in_format(product, shape, target, product.nse if keeps_slots else None)
 
 
 def _format_of_kron(
     tensors: Sequence[SparseTensor], format: Format | str | None, shape: Sequence[int], entries: int
 ) -> Format:
     """Choose the format of a Kronecker product of the tensors."""
-    target = agreed_format(tensors, format, shape, entries)
+    target = format_of_result(tensors, format, shape, entries)
     return target if format is not None else affordable(target, shape, entries)
 
 
@@ -175,9 +175,9 @@ def of_pairs(
     assert isinstance(right.pattern, Pattern)
     made = _in_segments(left.pattern, right.pattern, places, shape, format)
     if made is None:
-        made = _sorted_pairs(left.pattern, right.pattern, places, shape, format)
+        made = _pair_and_sort(left.pattern, right.pattern, places, shape, format)
     pattern, *numbers = made
-    values = [gathered([x.values], number, 1, x.dtype) for x, number in zip((left, right), numbers, strict=True)]
+    values = [gather_blocks([x.values], number, 1, x.dtype) for x, number in zip((left, right), numbers, strict=True)]
     if not is_on_host(*values):
         return SparseTensor._unchecked(jnp.multiply(*values), pattern)
     dtype = jnp.result_type(*values)
@@ -211,7 +211,7 @@ def _in_segments(
     return Pattern._trusted(tuple(shape), format, (pointers, coordinates)), of_left, of_right
 
 
-def _sorted_pairs(
+def _pair_and_sort(
     left: Pattern,
     right: Pattern,
     places: Sequence[tuple[int | None, int | None]],

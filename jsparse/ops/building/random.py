@@ -21,7 +21,7 @@ from jsparse.formats.validate import sizes_of
 from jsparse.ops.building.filled import float_or
 from jsparse.ops.relocation.formats import default_in
 from jsparse.ops.relocation.operands import as_integer
-from jsparse.ops.relocation.values import gathered
+from jsparse.ops.relocation.values import gather_blocks
 from jsparse.tensor.dynamic_pattern import check_width
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -91,7 +91,7 @@ def _random(
         capacity = sufficient_nse(DynamicType(sizes, layout, count), layout)
         return from_coordinate_blocks(coords, values.astype(dtype), sizes, layout, True, capacity)
     pattern, built = Pattern.from_rows(list(np.asarray(coords)), sizes, layout)
-    return SparseTensor(gathered([values], None if built.is_identity else built.gather(), 1, dtype), pattern)
+    return SparseTensor(gather_blocks([values], None if built.is_identity else built.gather(), 1, dtype), pattern)
 
 
 def _count(sizes: tuple[int, ...], nse: int | None, density: float | None) -> int:
@@ -144,24 +144,26 @@ def _places(key: jax.Array, sizes: tuple[int, ...], count: int) -> Array:
         return np.zeros((len(sizes), count), dtype)
     total = prod(sizes)
     if total <= CROWDED * count + SMALL:
-        return _shuffled(_known(jax.random.bits(key, (2, _power_of_two(total)), np.uint32)), sizes, count, dtype)
+        return _first_in_random_order(
+            _numpy_unless_traced(jax.random.bits(key, (2, _power_of_two(total)), np.uint32)), sizes, count, dtype
+        )
     # Drawing with replacement until there are `count` distinct elements makes every set of that size equally likely. If
     # `count` is less than a quarter of all elements, at most one draw in four repeats an earlier one. So 3/2 · count +
     # 64 draws contain too few distinct elements with a probability below 1e-12. Missing entries would be padding.
     draws = _power_of_two(count + count // 2 + SMALL)
-    return _first_distinct(_known(_drawn(key, np.array(sizes, dtype), draws)), count)
+    return _first_distinct(_numpy_unless_traced(_draw_below(key, np.array(sizes, dtype), draws)), count)
 
 
 @partial(jax.jit, static_argnames="draws", inline=True)
-def _drawn(key: jax.Array, sizes: jax.Array, draws: int) -> jax.Array:
+def _draw_below(key: jax.Array, sizes: jax.Array, draws: int) -> jax.Array:
     return jax.random.randint(key, (sizes.shape[0], draws), 0, sizes[:, None], sizes.dtype)
 
 
-def _known(x: Array) -> Any:
+def _numpy_unless_traced(x: Array) -> Any:
     return x if isinstance(x, jax.core.Tracer) else np.asarray(x)
 
 
-def _shuffled(bits: Array, sizes: tuple[int, ...], count: int, dtype: np.dtype) -> np.ndarray:
+def _first_in_random_order(bits: Array, sizes: tuple[int, ...], count: int, dtype: np.dtype) -> np.ndarray:
     """Sort all elements by the random numbers `bits`. Return the coordinates of the first `count` elements."""
     xnp: Any = np if isinstance(bits, np.ndarray) else jnp
     first = xnp.lexsort(tuple(bits[:, : prod(sizes)]))[:count]

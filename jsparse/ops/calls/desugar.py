@@ -18,7 +18,7 @@ from jsparse.formats import Pattern
 from jsparse.notation import Access, Product
 from jsparse.notation.statement import Call, Statement
 from jsparse.notation.terms import base_and_exponent
-from jsparse.ops.calls.evaluation import Points, conditional, evaluated
+from jsparse.ops.calls.evaluation import Points, conditional, evaluate_call
 from jsparse.ops.calls.operands import Operands, Place, operands_of
 from jsparse.ops.calls.places import Places, same_pattern
 from jsparse.planning.signature import OutFormat
@@ -77,7 +77,7 @@ class _Calls:
     def factor(self, factor: Access, place: Place) -> Access:
         """Return an access to a new tensor, which has the values of a call, or of a power of a call, at a place."""
         _, exponent = base_and_exponent(factor.tensor)
-        value, name = self.value(self.places.known.called(factor), place), factor.tensor
+        value, name = self.value(self.places.known.call_of(factor), place), factor.tensor
         while name in self.made:
             name = f"{name}'"
         self.made[name] = value if exponent == 1 else power(value, exponent)
@@ -88,11 +88,11 @@ class _Calls:
         for other, where, value in self._values:
             if other == call and where.indices == place.indices and same_pattern(where.pattern, place.pattern):
                 return value
-        value = self._computed(call, place)
+        value = self._compute_call(call, place)
         self._values.append((call, place, value))
         return value
 
-    def _computed(self, call: Call, place: Place) -> SparseTensor | jax.Array:
+    def _compute_call(self, call: Call, place: Place) -> SparseTensor | jax.Array:
         accesses = tuple(dict.fromkeys(self.places.accesses(*call.factors)))
         bare = frozenset(filter(self.operands.is_bare, accesses))
         given = tuple(access for access in accesses if access not in bare)
@@ -103,11 +103,11 @@ class _Calls:
         arrays += [self.operands.presence(place, self.places.sources[n]) for n in flags]
         if place.pattern is None:
             values = jnp.broadcast_to(_at_all_points(*arrays, points=points), self.operands.shape(place.indices))
-            return self._poisoned(accesses, place, values)
-        values = compiled(evaluated, place.pattern, *arrays, points=points)
-        return SparseTensor._unchecked(self._poisoned(accesses, place, values), place.pattern)
+            return self._nan_if_overflowed(accesses, place, values)
+        values = compiled(evaluate_call, place.pattern, *arrays, points=points)
+        return SparseTensor._unchecked(self._nan_if_overflowed(accesses, place, values), place.pattern)
 
-    def _poisoned(self, accesses: Sequence[Access], place: Place, values: jax.Array) -> jax.Array:
+    def _nan_if_overflowed(self, accesses: Sequence[Access], place: Place, values: jax.Array) -> jax.Array:
         """Return the values, or NaN if an operand's pattern overflowed: functions may hide the operand's NaN."""
         for access in accesses:
             pattern = self.operands.pattern(access)
@@ -120,7 +120,7 @@ class _Calls:
 
 @partial(jax.jit, static_argnames="points", inline=True)
 def _at_all_points(*arrays: jax.Array, points: Points) -> jax.Array:
-    return jnp.asarray(evaluated(*arrays, points=points))
+    return jnp.asarray(evaluate_call(*arrays, points=points))
 
 
 def with_powers(statement: Statement, tensors: dict[str, Any]) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class Points:
     numbers: Numbers = ()
 
 
-def evaluated(*arrays: jax.Array, points: Points) -> jax.Array:
+def evaluate_call(*arrays: jax.Array, points: Points) -> jax.Array:
     """Compute the values of a call.
 
     `arrays` are the values of the operands, followed by one array for each pattern in `points.flags`. Such an
@@ -56,7 +56,7 @@ def evaluated(*arrays: jax.Array, points: Points) -> jax.Array:
 
 
 def conditional(points: Points) -> frozenset[int]:
-    """Find the patterns for which `evaluated` needs to know where entries are stored.
+    """Find the patterns for which `evaluate_call` needs to know where entries are stored.
 
     They are bare patterns, and patterns in products of several factors or in powers of calls.
     """
@@ -64,7 +64,7 @@ def conditional(points: Points) -> frozenset[int]:
     while calls:
         call = calls.pop()
         for term in (term for terms in call.arguments for term in terms):
-            inner = [known.called(factor) for factor in term.factors if factor.is_call]
+            inner = [known.call_of(factor) for factor in term.factors if factor.is_call]
             is_power = any(f.is_call and base_and_exponent(f.tensor)[1] != 1 for f in term.factors)
             for factor in term.factors:
                 if factor in known.keys and (len(term.factors) > 1 or factor in points.bare):
@@ -99,9 +99,9 @@ class _Evaluation:
         if not values:
             return self.where_present(term.factors, _number(term.coefficient))
         value = reduce(operator.mul, values)
-        return self.scaled(self.where_present(term.factors, value) if len(term.factors) > 1 else value, term)
+        return self.times_coefficient(self.where_present(term.factors, value) if len(term.factors) > 1 else value, term)
 
-    def scaled(self, value: jax.Array, term: Product) -> jax.Array:
+    def times_coefficient(self, value: jax.Array, term: Product) -> jax.Array:
         number = term.coefficient
         if number == 1 and isinstance(number, int):
             return value
@@ -112,7 +112,7 @@ class _Evaluation:
     def factor(self, access: Access) -> jax.Array:
         if not access.is_call:
             return self.values[access]
-        value = self.call(self.known.called(access))
+        value = self.call(self.known.call_of(access))
         _, exponent = base_and_exponent(access.tensor)
         return value if exponent == 1 else self.where_present([access], _power(value, exponent))
 
@@ -135,7 +135,7 @@ class _Evaluation:
                 yield self.flags[self.known.keys[access]]
 
     def sets(self, access: Access) -> Sequence[frozenset[int]]:
-        return self.known.of(self.known.called(access))
+        return self.known.of(self.known.call_of(access))
 
 
 def _number(x: complex) -> Any:

@@ -81,12 +81,16 @@ class Operands:
         """The values of an access at the points of a place: one for each slot of the place's pattern, or an array that
         broadcasts to the place's indices. An access without index variables gives shape ()."""
         if not access.variables():
-            return self._sampled(access, (), "dense")
+            return self._evaluate_access(access, (), "dense")
         if place.pattern is not None:
-            return self._sampled(access, place.indices, place.pattern).values
+            return self._evaluate_access(access, place.indices, place.pattern).values
         own = tuple(v for v in place.indices if v in access.variables())
         is_whole = access.indices == own and self.pattern(access) is None
-        value = as_array(self.tensors[access.tensor], self.text) if is_whole else self._sampled(access, own, "dense")
+        value = (
+            as_array(self.tensors[access.tensor], self.text)
+            if is_whole
+            else self._evaluate_access(access, own, "dense")
+        )
         return jnp.expand_dims(value, [n for n, v in enumerate(place.indices) if v not in own])
 
     def presence(self, place: Place, access: Access) -> jax.Array:
@@ -109,7 +113,7 @@ class Operands:
     def _with_ones(self, tensor: PatternLike | Array) -> Operands:
         return replace(self, tensors={**self.tensors, _ONES: tensor})
 
-    def _sampled(self, access: Access, indices: tuple[IndexVar, ...], out_format: OutFormat) -> Any:
+    def _evaluate_access(self, access: Access, indices: tuple[IndexVar, ...], out_format: OutFormat) -> Any:
         statement = Statement(Access(_SAMPLE, indices), (Product(1, (access,)),))
         rewritten = desugared(self.text, statement, self.tensors, None)
         tensors, shape = {**self.tensors, **rewritten.relations}, self.shape(indices)

@@ -84,7 +84,7 @@ class Places:
     def of_term(self, term: Product) -> dict[Access, Place]:
         """Find the place of each call among the factors of a term."""
         guards = [found for factor in term.factors if not factor.is_call for found in self._guard(factor)]
-        called = {factor: self.own(self.known.called(factor)) for factor in term.factors if factor.is_call}
+        called = {factor: self.own(self.known.call_of(factor)) for factor in term.factors if factor.is_call}
         guards += [place for place in called.values() if place is not None]
         return {factor: place or self._elsewhere(factor, term, guards) for factor, place in called.items()}
 
@@ -128,9 +128,9 @@ class Places:
             return Place(factor.variables())
         if larger:
             return larger[0]
-        return self._extended(factor, guards) or self._refuse(self.known.called(factor))
+        return self._extend_place(factor, guards) or self._refuse(self.known.call_of(factor))
 
-    def _extended(self, factor: Access, guards: Sequence[Place]) -> Place | None:
+    def _extend_place(self, factor: Access, guards: Sequence[Place]) -> Place | None:
         """Return a place on the pattern of a factor, extended by the index variables of the call that the factor lacks.
 
         Dense levels store the added index variables. Returns None unless the result has these index variables.
@@ -182,7 +182,7 @@ class Places:
         """Yield the accesses to tensors among these factors, and in the arguments of the calls among these factors."""
         for access in factors:
             if access.is_call:
-                yield from self.accesses(*self.known.called(access).factors)
+                yield from self.accesses(*self.known.call_of(access).factors)
             else:
                 yield access
 

@@ -45,11 +45,11 @@ class Supports:
 
     def patterns(self, call: Call) -> frozenset[int]:
         """Return the indices of the patterns in a call's arguments, including nested calls."""
-        inner = (self.patterns(self.called(access)) for access in call.factors if access.is_call)
+        inner = (self.patterns(self.call_of(access)) for access in call.factors if access.is_call)
         own = (self.keys[access] for access in call.factors if access in self.keys)
         return frozenset(own).union(*inner)
 
-    def called(self, access: Access) -> Call:
+    def call_of(self, access: Access) -> Call:
         """Return the call of an access. The access reads the value of this call, or a power of the value."""
         return self.calls[base_and_exponent(access.tensor)[0]]
 
@@ -102,7 +102,7 @@ class Supports:
             if access in self.numbers:
                 return self.numbers[access]
             return ABSENT if self.keys.get(access, -1) not in (-1, *present) else UNKNOWN
-        value = self._call(self.called(access), present)
+        value = self._call(self.call_of(access), present)
         _, exponent = base_and_exponent(access.tensor)
         if value is ABSENT or value is UNKNOWN or exponent == 1:
             return value

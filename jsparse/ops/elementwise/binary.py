@@ -11,7 +11,7 @@ import numpy as np
 from jsparse.base.arrays import jax_array
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import DTypeError
-from jsparse.ops.elementwise.called import called, known_number
+from jsparse.ops.elementwise.called import apply_elementwise, number_or_unknown
 from jsparse.ops.elementwise.map import value_operands
 from jsparse.ops.elementwise.operators import as_operand
 from jsparse.tensor.entrywise import compiled, mapped
@@ -36,7 +36,7 @@ def maximum(A: TensorLike, B: TensorLike) -> SparseTensor | jax.Array:
     Dtypes promote as in jnp. Raises ShapeError if the operands do not broadcast, PatternError if the result
     would be dense and no operand is an array of its size: write `A.map(jnp.maximum, x)` for stored entries only.
     """
-    return called("maximum", "jsparse.maximum(A, B)", (A, B))
+    return apply_elementwise("maximum", "jsparse.maximum(A, B)", (A, B))
 
 
 @overload
@@ -48,7 +48,7 @@ def minimum(A: TensorLike, B: TensorLike) -> SparseTensor | jax.Array:
 
     >>> jsparse.minimum(A, B)
     """
-    return called("minimum", "jsparse.minimum(A, B)", (A, B))
+    return apply_elementwise("minimum", "jsparse.minimum(A, B)", (A, B))
 
 
 def clip(A: TensorLike, min: TensorLike | None = None, max: TensorLike | None = None) -> SparseTensor | jax.Array:
@@ -66,8 +66,8 @@ def clip(A: TensorLike, min: TensorLike | None = None, max: TensorLike | None = 
         return as_operand(A)
     if min is None or max is None:
         name, bound = ("maximum", min) if max is None else ("minimum", max)
-        return called(name, "jsparse.clip(A, min, max)", (A, bound))
-    return called("clip", "jsparse.clip(A, min, max)", (A, min, max))
+        return apply_elementwise(name, "jsparse.clip(A, min, max)", (A, bound))
+    return apply_elementwise("clip", "jsparse.clip(A, min, max)", (A, min, max))
 
 
 def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | None = None) -> SparseTensor | jax.Array:
@@ -94,7 +94,7 @@ def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | No
             "jsparse.nonzero(condition)."
         )
     advice = "Pass a SparseTensor or a known 0 as y, or write condition.map(jnp.where, x, y) for its stored entries. "
-    return called("where", "jsparse.where(condition, x, y)", (condition, x, y), lambda: advice)
+    return apply_elementwise("where", "jsparse.where(condition, x, y)", (condition, x, y), lambda: advice)
 
 
 def power(tensor: TensorLike, exponent: TensorLike) -> SparseTensor | jax.Array:
@@ -113,9 +113,9 @@ def power(tensor: TensorLike, exponent: TensorLike) -> SparseTensor | jax.Array:
     """
     tensor, exponent = (as_sparse_operand(x, "the operator **") for x in (tensor, exponent))
     if not isinstance(tensor, SparseTensor):
-        return called("pow", "x ** A", (tensor, exponent))
+        return apply_elementwise("pow", "x ** A", (tensor, exponent))
     if not isinstance(exponent, SparseTensor) and (np.shape(exponent) or not _has_sign(exponent)):
-        return called("pow", "A ** p", (tensor, exponent))
+        return apply_elementwise("pow", "A ** p", (tensor, exponent))
     if not isinstance(exponent, int | float | np.number):
         values = value_operands("A ** p", tensor, exponent)
         return SparseTensor._unchecked(compiled(operator.pow, tensor.pattern, *map(_array, values)), tensor.pattern)
@@ -129,7 +129,7 @@ def _has_sign(exponent: TensorLike) -> bool:
     """Whether an exponent is known to be positive, so that 0 stays 0, or negative, so that it is of stored entries."""
     if not isinstance(exponent, int | float | np.number | np.ndarray | jax.Array):
         return False
-    number = known_number(exponent)
+    number = number_or_unknown(exponent)
     return isinstance(number, int | float) and (number > 0 or number < 0)
 
 

@@ -12,7 +12,7 @@ from jsparse.base.limits import checked_nse
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import PatternError
 from jsparse.formats import Pattern
-from jsparse.ops.elementwise.broadcast import multiplied, summed
+from jsparse.ops.elementwise.broadcast import broadcast_add, broadcast_multiply
 from jsparse.ops.elementwise.map import on_one_pattern
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
@@ -39,7 +39,7 @@ def add(a: TensorLike, b: TensorLike, *, nse: int | None = None) -> SparseTensor
     Dtypes promote as in jnp. Raises ShapeError if `a` and `b` do not broadcast, PatternError if a known number of
     entries exceeds `nse`, or if the result is dense and `nse` is given.
     """
-    return _combined("+", operator.add, a, b, nse)
+    return _combine_with_capacity("+", operator.add, a, b, nse)
 
 
 @overload
@@ -52,7 +52,7 @@ def subtract(a: TensorLike, b: TensorLike, *, nse: int | None = None) -> SparseT
     >>> jsparse.subtract(A, B).shape
     (1000, 800)
     """
-    return _combined("-", operator.sub, a, b, nse)
+    return _combine_with_capacity("-", operator.sub, a, b, nse)
 
 
 @overload
@@ -68,10 +68,10 @@ def multiply(a: TensorLike, b: TensorLike, *, nse: int | None = None) -> SparseT
     The default capacity is the capacity of the smaller pattern. If one operand is an array or a number, the result lies
     on the pattern of the tensor.
     """
-    return _combined("*", operator.mul, a, b, nse)
+    return _combine_with_capacity("*", operator.mul, a, b, nse)
 
 
-def _combined(
+def _combine_with_capacity(
     symbol: str,
     combine: Callable[[SparseTensor, SparseTensor], SparseTensor | jax.Array],
     a: TensorLike,
@@ -102,7 +102,7 @@ def _is_new(a: SparseTensor, b: SparseTensor) -> bool:
 def _on_new_pattern(symbol: str, a: SparseTensor, b: SparseTensor, nse: int) -> Any:
     """Compute a + b, a - b or a * b for tensors of equal shapes, on a new pattern with the capacity `nse`."""
     format = a.format if a.format == b.format else None
-    return multiplied(a, b, format, nse) if symbol == "*" else summed(symbol, a, b, format, nse)
+    return broadcast_multiply(a, b, format, nse) if symbol == "*" else broadcast_add(symbol, a, b, format, nse)
 
 
 def _with_capacity(result: SparseTensor, a: SparseTensor, nse: int) -> SparseTensor:

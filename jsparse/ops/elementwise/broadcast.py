@@ -20,7 +20,7 @@ from jsparse.tensor.entrywise import compiled
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 
-def multiplied(
+def broadcast_multiply(
     lhs: SparseTensor,
     rhs: SparseTensor | jax.Array,
     out_format: Format | None = None,
@@ -42,12 +42,12 @@ def multiplied(
                 f"as many elements as the product, of shape {whole}, which would be a dense array. To store the "
                 f"entries that are repeated write jsparse.broadcast_to(A, {whole}) {symbol} x, which is sparse."
             )
-    target, (a, b), tensors = _aligned(symbol, lhs, rhs)
+    target, (a, b), tensors = _align_operands(symbol, lhs, rhs)
     statement = Statement(target, (Product(1, (a, b)),))
     return plan_statement(f"A {symbol} B", statement, tensors, out_format, nse).run()
 
 
-def summed(
+def broadcast_add(
     symbol: str,
     lhs: SparseTensor | jax.Array,
     rhs: SparseTensor | jax.Array,
@@ -56,17 +56,17 @@ def summed(
 ) -> SparseTensor | jax.Array:
     """Compute `lhs + rhs` or `lhs - rhs`. The result is sparse if both operands are and broadcasting repeats neither.
 
-    See `multiplied` for `out_format` and `nse`.
+    See `broadcast_multiply` for `out_format` and `nse`.
     """
     if not all(is_sparse(symbol, x, lhs, rhs) for x in (lhs, rhs)):
         check_size(symbol, lhs, rhs)
-    target, (a, b), tensors = _aligned(symbol, lhs, rhs)
+    target, (a, b), tensors = _align_operands(symbol, lhs, rhs)
     sign = 1 if symbol == "+" else -1
     statement = Statement(target, (Product(1, (a,)), Product(sign, (b,))))
     return plan_statement(f"A {symbol} B", statement, tensors, out_format, nse).run()
 
 
-def divided(tensor: SparseTensor, divisor: Any, by_tensor: bool = False) -> SparseTensor:
+def broadcast_divide(tensor: SparseTensor, divisor: Any, by_tensor: bool = False) -> SparseTensor:
     """Compute `tensor / divisor` for a dense divisor, on the tensor's pattern: the divisor is only read there.
 
     With `by_tensor`, compute `divisor / tensor` instead.
@@ -76,14 +76,14 @@ def divided(tensor: SparseTensor, divisor: Any, by_tensor: bool = False) -> Spar
             f"Expected the divisor of a sparse tensor of shape {tensor.shape} to broadcast to that shape, but got "
             f"{divisor.shape}. Divide A.todense() for a larger result."
         )
-    found = sampled("A / B", tensor, divisor)
+    found = elements_at_slots("A / B", tensor, divisor)
     quotients = compiled(truediv, tensor.pattern, *((found, tensor.values) if by_tensor else (tensor.values, found)))
     return tensor.with_values(quotients)
 
 
-def sampled(what: str, tensor: SparseTensor, array: jax.Array) -> jax.Array:
+def elements_at_slots(what: str, tensor: SparseTensor, array: jax.Array) -> jax.Array:
     """Broadcast an array to the shape of a tensor, and return its elements at the tensor's slots."""
-    target, (_, access), tensors = _aligned("/", tensor, array)
+    target, (_, access), tensors = _align_operands("/", tensor, array)
     statement = Statement(target, (Product(1, (access,)),))
     found: jax.Array = plan_statement(what, statement, {"B": tensors["B"]}, tensor, None).run().values
     return found
@@ -137,7 +137,7 @@ def common_shape(what: str, first: Sequence[int], *shapes: Sequence[int]) -> tup
     return found
 
 
-def _aligned(
+def _align_operands(
     symbol: str, lhs: SparseTensor | jax.Array, rhs: SparseTensor | jax.Array
 ) -> tuple[Access, tuple[Access, Access], dict[str, SparseTensor | jax.Array]]:
     """Return the access to the result C, the accesses to `lhs` as A and to `rhs` as B, and the operands A and B."""

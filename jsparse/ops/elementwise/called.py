@@ -32,7 +32,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 NAMES = "ABCDE"
 
 
-def called(
+def apply_elementwise(
     function: str, what: str, operands: Sequence[Any], advice: Callable[[], str] = str
 ) -> SparseTensor | jax.Array:
     """Apply an elementwise function to tensors, arrays and numbers, with numpy's broadcasting and meaning.
@@ -62,7 +62,9 @@ def called(
         return meaning(function)(*given)
     first, *others = tensors
     # Read from the operands as they were passed: an array that is converted in a traced program is not known.
-    numbers = [ABSENT if isinstance(x, SparseTensor) else known_number(y) for x, y in zip(given, operands, strict=True)]
+    numbers = [
+        ABSENT if isinstance(x, SparseTensor) else number_or_unknown(y) for x, y in zip(given, operands, strict=True)
+    ]
     found = _at_nothing(function, tuple(numbers))
     is_small = all(isinstance(x, SparseTensor | int | float | complex) for x in given)
     is_on_one = all(on_one_pattern(first, x) for x in others)
@@ -112,7 +114,7 @@ def _at_nothing(function: str, arguments: tuple[Background, ...]) -> Background:
     return background(function, arguments, partial(of_numbers, function))
 
 
-def known_number(x: Any) -> Background:
+def number_or_unknown(x: Any) -> Background:
     """Return the number if an operand is a known number; UNKNOWN for any other operand."""
     if isinstance(x, int | float | complex):
         return check_python_int(x, "a number beside a SparseTensor") if type(x) is int else x

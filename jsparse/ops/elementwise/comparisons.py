@@ -15,7 +15,7 @@ import numpy as np
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import ShapeError, represented, shortened
 from jsparse.notation.functions import COMPARISONS
-from jsparse.ops.elementwise.called import called
+from jsparse.ops.elementwise.called import apply_elementwise
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 COMPLEMENTS = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
@@ -31,7 +31,7 @@ def equal(A: TensorLike, x: TensorLike) -> SparseTensor | jax.Array:
     The result has the shape of A. It is an array if x is an array of that shape. Raises PatternError if the result
     would be True where A stores nothing, or if that is not known.
     """
-    return _compared("==", A, x)
+    return _compare("==", A, x)
 
 
 def not_equal(A: TensorLike, x: TensorLike) -> SparseTensor | jax.Array:
@@ -40,7 +40,7 @@ def not_equal(A: TensorLike, x: TensorLike) -> SparseTensor | jax.Array:
     >>> jsparse.not_equal(A, 0).dtype
     dtype('bool')
     """
-    return _compared("!=", A, x)
+    return _compare("!=", A, x)
 
 
 def less(A: TensorLike, x: TensorLike) -> SparseTensor | jax.Array:
@@ -51,7 +51,7 @@ def less(A: TensorLike, x: TensorLike) -> SparseTensor | jax.Array:
     The result has the shape of A. It is an array if x is an array of that shape. Raises PatternError if the result
     would be True where A stores nothing, or if that is not known.
     """
-    return _compared("<", A, x)
+    return _compare("<", A, x)
 
 
 def less_equal(A: TensorLike, x: TensorLike) -> SparseTensor | jax.Array:
@@ -59,7 +59,7 @@ def less_equal(A: TensorLike, x: TensorLike) -> SparseTensor | jax.Array:
 
     >>> A <= -1
     """
-    return _compared("<=", A, x)
+    return _compare("<=", A, x)
 
 
 def greater(A: TensorLike, x: TensorLike) -> SparseTensor | jax.Array:
@@ -67,7 +67,7 @@ def greater(A: TensorLike, x: TensorLike) -> SparseTensor | jax.Array:
 
     >>> A > 0.5
     """
-    return _compared(">", A, x)
+    return _compare(">", A, x)
 
 
 def greater_equal(A: TensorLike, x: TensorLike) -> SparseTensor | jax.Array:
@@ -75,7 +75,7 @@ def greater_equal(A: TensorLike, x: TensorLike) -> SparseTensor | jax.Array:
 
     >>> A >= 0.5
     """
-    return _compared(">=", A, x)
+    return _compare(">=", A, x)
 
 
 def array_equal(A: TensorLike, B: TensorLike) -> jax.Array:
@@ -90,7 +90,7 @@ def array_equal(A: TensorLike, B: TensorLike) -> jax.Array:
     one, other = _operands("array_equal", A, B)
     if np.shape(one) != np.shape(other):
         return jnp.asarray(False)
-    unequal = called("!=", "jsparse.array_equal(A, B)", (one, other))
+    unequal = apply_elementwise("!=", "jsparse.array_equal(A, B)", (one, other))
     return ~(unequal.any() if isinstance(unequal, SparseTensor) else jnp.any(unequal))
 
 
@@ -125,8 +125,8 @@ def _operands(name: str, *operands: TensorLike) -> list[SparseTensor | jax.Array
     return [x if isinstance(x, SparseTensor) else jnp.asarray(x) for x in given]
 
 
-def _compared(symbol: str, lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
-    return called(symbol, f"A {symbol} x", (lhs, rhs), lambda: _advice(symbol, rhs))
+def _compare(symbol: str, lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
+    return apply_elementwise(symbol, f"A {symbol} x", (lhs, rhs), lambda: _advice(symbol, rhs))
 
 
 def _advice(symbol: str, x: Any) -> str:

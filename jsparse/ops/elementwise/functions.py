@@ -16,7 +16,7 @@ from jax.typing import ArrayLike
 
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.notation.functions import FUNCTIONS, Function
-from jsparse.ops.elementwise.called import called
+from jsparse.ops.elementwise.called import apply_elementwise
 from jsparse.tensor.entrywise import compiled, mapped
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
@@ -42,7 +42,7 @@ def _function(row: Function, name: str) -> Callable[..., Any]:
 def _of_entries(row: Function, name: str) -> Callable[..., Any]:
     """Make the public function of one argument. It applies JAX's function to arrays and to stored entries."""
 
-    def applied(A: TensorLike, *args: ArrayLike | None, **options: object) -> SparseTensor | jax.Array:
+    def apply_to_entries(A: TensorLike, *args: ArrayLike | None, **options: object) -> SparseTensor | jax.Array:
         tensor = as_sparse_operand(A, f"jsparse.{name}")
         if not isinstance(tensor, SparseTensor):
             return row.function(tensor, *args, **options)
@@ -54,7 +54,7 @@ def _of_entries(row: Function, name: str) -> Callable[..., Any]:
         if row.is_zero_at_zero
         else "Only stored entries are mapped: where A stores nothing, the result stores nothing and counts as 0."
     )
-    applied.__doc__ = f"""Compute {row.formula} for each stored entry x of a SparseTensor, on its pattern.
+    apply_to_entries.__doc__ = f"""Compute {row.formula} for each stored entry x of a SparseTensor, on its pattern.
 
     {rest}
 
@@ -68,14 +68,14 @@ def _of_entries(row: Function, name: str) -> Callable[..., Any]:
     differentiable in the values of A. Raises LeafError if the leaves of A do not fit its pattern, and TypeError as JAX
     does.
     """
-    return applied
+    return apply_to_entries
 
 
 def _of_two(row: Function, name: str) -> Callable[..., Any]:
     """Make the public function of two operands, which broadcast."""
 
-    def applied(A: TensorLike, B: TensorLike) -> SparseTensor | jax.Array:
-        return called(row.name, f"jsparse.{name}(A, B)", (A, B))
+    def apply_to_two(A: TensorLike, B: TensorLike) -> SparseTensor | jax.Array:
+        return apply_elementwise(row.name, f"jsparse.{name}(A, B)", (A, B))
 
     rest = (
         "The result of two SparseTensors is a SparseTensor of the entries where it may differ from 0."
@@ -83,7 +83,7 @@ def _of_two(row: Function, name: str) -> Callable[..., Any]:
         else "The function is not 0 at two zeros: the result is an array, and an operand must be an array of its shape."
     )
     dtypes = " Raises\n    DTypeError for operands that are neither bool nor integers." if row.takes_integers else ""
-    applied.__doc__ = f"""Compute {row.formula}, for the elements x of A and y of B. Elements not stored are 0.
+    apply_to_two.__doc__ = f"""Compute {row.formula}, for the elements x of A and y of B. Elements not stored are 0.
 
     {rest}
 
@@ -95,7 +95,7 @@ def _of_two(row: Function, name: str) -> Callable[..., Any]:
     The result has the dtype of {row.path}. Raises ShapeError if the operands do not broadcast, PatternError if the
     result may differ from 0 where nothing is stored, unless an operand is an array of the result's shape.{dtypes}
     """
-    return applied
+    return apply_to_two
 
 
 def _example(row: Function) -> str:
@@ -108,10 +108,10 @@ def _example(row: Function) -> str:
 def _values(f: Callable[..., Any], tensor: SparseTensor, args: tuple[Any, ...], options: dict[str, Any]) -> jax.Array:
     if all(isinstance(x, bool | int | float | str | None) for x in (*args, *options.values())):
         positional = {f"argument{n}": x for n, x in enumerate(args)}
-        return compiled(_applied, tensor.pattern, tensor.values, f=f, **positional, **options)
+        return compiled(_apply_with_options, tensor.pattern, tensor.values, f=f, **positional, **options)
     return mapped(lambda values: f(values, *args, **options), tensor.pattern, tensor.values)
 
 
-def _applied(values: jax.Array, f: Callable[..., Any], **options: Any) -> jax.Array:
+def _apply_with_options(values: jax.Array, f: Callable[..., Any], **options: Any) -> jax.Array:
     positional = [options.pop(name) for name in list(options) if name.startswith("argument")]
     return f(values, *positional, **options)

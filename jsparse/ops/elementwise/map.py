@@ -13,7 +13,7 @@ from jsparse.convert.composed import with_values
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.formats import Pattern
-from jsparse.ops.elementwise.broadcast import sampled
+from jsparse.ops.elementwise.broadcast import elements_at_slots
 from jsparse.tensor.composed import ComposedTensor
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
 from jsparse.tensor.entrywise import mapped
@@ -80,7 +80,7 @@ def _at_entries(what: str, tensor: SparseTensor, x: Any) -> jax.Array:
             f"Expected the arrays of {what} to broadcast to the shape {shortened(tensor.shape)} of the tensor, but got "
             f"{shortened(array.shape)}. Numbers for the stored entries are a tensor, A.with_values(x)."
         )
-    return sampled(what, tensor, array)
+    return elements_at_slots(what, tensor, array)
 
 
 def result_pattern(first: SparseTensor, *others: Any) -> Pattern | DynamicPattern:

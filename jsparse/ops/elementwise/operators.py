@@ -20,8 +20,8 @@ from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
-from jsparse.ops.elementwise.broadcast import divided, multiplied, summed
-from jsparse.ops.elementwise.called import called
+from jsparse.ops.elementwise.broadcast import broadcast_add, broadcast_divide, broadcast_multiply
+from jsparse.ops.elementwise.called import apply_elementwise
 from jsparse.ops.elementwise.map import on_one_pattern, on_pattern_of, value_operands
 from jsparse.planning.host.routes import by_kind
 from jsparse.primitives.dense import dense_of_known
@@ -116,7 +116,7 @@ def multiply(tensor: SparseTensor, other: TensorLike) -> SparseTensor | jax.Arra
     other = as_operand(other)
     if _is_scalar(other, tensor.ndim):
         return _entrywise(operator.mul, tensor, other.reshape(()))
-    return multiplied(tensor, other)
+    return broadcast_multiply(tensor, other)
 
 
 def divide(tensor: TensorLike, other: TensorLike) -> SparseTensor | jax.Array:
@@ -133,21 +133,21 @@ def divide(tensor: TensorLike, other: TensorLike) -> SparseTensor | jax.Array:
     """
     tensor, other = as_operand(tensor), as_operand(other)
     if not isinstance(tensor, SparseTensor):
-        return _divided_by(other, tensor) if isinstance(other, SparseTensor) else jnp.divide(tensor, other)
+        return _divide_by_entries(other, tensor) if isinstance(other, SparseTensor) else jnp.divide(tensor, other)
     if isinstance(other, SparseTensor) and on_one_pattern(tensor, other):
         return _of_values(operator.truediv, "A / B", tensor, other)
     if isinstance(other, SparseTensor):
-        return multiplied(tensor, _divided_by(other, jnp.ones((), jnp.int32)), symbol="/")
+        return broadcast_multiply(tensor, _divide_by_entries(other, jnp.ones((), jnp.int32)), symbol="/")
     if _is_scalar(other, tensor.ndim):
         return _entrywise(operator.truediv, tensor, other.reshape(()))
-    return divided(tensor, other)
+    return broadcast_divide(tensor, other)
 
 
-def _divided_by(tensor: SparseTensor, numerator: SparseTensor | jax.Array) -> SparseTensor:
+def _divide_by_entries(tensor: SparseTensor, numerator: SparseTensor | jax.Array) -> SparseTensor:
     """Compute `numerator / tensor` for the stored entries."""
     if _is_scalar(numerator, tensor.ndim):
         return _entrywise(_reverse_divided, tensor, numerator.reshape(()))
-    return divided(tensor, numerator, by_tensor=True)
+    return broadcast_divide(tensor, numerator, by_tensor=True)
 
 
 def _reverse_divided(values: jax.Array, numerator: jax.Array) -> jax.Array:
@@ -167,16 +167,16 @@ def add(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
     Raises ShapeError if `lhs` and `rhs` do not broadcast, PatternError if the result would be dense and larger than a
     dense operand: for a number other than 0, or a dense operand that broadcasting repeats.
     """
-    return _combined("+", operator.add, lhs, rhs)
+    return _add_or_subtract("+", operator.add, lhs, rhs)
 
 
 @by_kind
 def subtract(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
     """Compute `lhs - rhs`, by the rules of `add`."""
-    return _combined("-", operator.sub, lhs, rhs)
+    return _add_or_subtract("-", operator.sub, lhs, rhs)
 
 
-def _combined(
+def _add_or_subtract(
     symbol: str, combine: Callable[[SparseTensor, SparseTensor], SparseTensor], lhs: Any, rhs: Any
 ) -> SparseTensor | jax.Array:
     if _is_zero(rhs):
@@ -186,7 +186,7 @@ def _combined(
     lhs, rhs = as_operand(lhs), as_operand(rhs)
     if isinstance(lhs, SparseTensor) and isinstance(rhs, SparseTensor) and on_one_pattern(lhs, rhs):
         return _of_values(combine, f"A {symbol} B", lhs, rhs)
-    return summed(symbol, lhs, rhs)
+    return broadcast_add(symbol, lhs, rhs)
 
 
 def _entrywise(function: Callable[..., Any], tensor: SparseTensor, *others: jax.Array) -> SparseTensor:
@@ -227,11 +227,11 @@ def _matmul_subscripts(left: tuple[int, ...], right: tuple[int, ...]) -> str:
 def of_table(function: str, symbol: str) -> Callable[[TensorLike, TensorLike], SparseTensor | jax.Array]:
     """Make an operator, such as `//`, from the elementwise function with this name."""
 
-    def applied(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
+    def apply_operator(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
         what = f"A {symbol} x" if isinstance(lhs, SparseTensor) else f"x {symbol} A"
-        return called(function, what, (lhs, rhs))
+        return apply_elementwise(function, what, (lhs, rhs))
 
-    return applied
+    return apply_operator
 
 
 def divmod_(lhs: TensorLike, rhs: TensorLike) -> tuple[SparseTensor | jax.Array, SparseTensor | jax.Array]:
@@ -250,7 +250,7 @@ def bitwise_and(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
 
     Raises DTypeError for other dtypes, ShapeError if the operands do not broadcast.
     """
-    return called("bitwise_and", "A & B", (lhs, rhs))
+    return apply_elementwise("bitwise_and", "A & B", (lhs, rhs))
 
 
 def bitwise_or(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
@@ -262,7 +262,7 @@ def bitwise_or(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
     Raises DTypeError for dtypes other than bool and integers, ShapeError if the operands do not broadcast, PatternError
     if the result would be dense and larger than any array among the operands.
     """
-    return called("bitwise_or", "A | B", (lhs, rhs))
+    return apply_elementwise("bitwise_or", "A | B", (lhs, rhs))
 
 
 def bitwise_xor(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
@@ -272,7 +272,7 @@ def bitwise_xor(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
     >>> (A ^ A).todense().sum()
     Array(0, dtype=int32)
     """
-    return called("bitwise_xor", "A ^ B", (lhs, rhs))
+    return apply_elementwise("bitwise_xor", "A ^ B", (lhs, rhs))
 
 
 @of_any_array("bitwise_invert", jnp.bitwise_invert)

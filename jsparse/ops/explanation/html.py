@@ -16,12 +16,12 @@ def heading(text: str) -> str:
     return f"<p><b>{escape(text)}</b></p>"
 
 
-def numbered(number: int, part: str) -> str:
+def html_item(number: int, part: str) -> str:
     """Return `part`, which is already HTML, with its number in front."""
     return f'<div style="display: flex; gap: 1em"><p><b>{number}.</b></p>{part}</div>'
 
 
-def folded(title: str, text: str, is_open: bool = False) -> str:
+def html_details(title: str, text: str, is_open: bool = False) -> str:
     """Return text with its line breaks and spaces, below a title that hides or shows the text."""
     opened = " open" if is_open else ""
     return f"<details{opened}><summary>{escape(title)}</summary><pre>{escape(text)}</pre></details>"

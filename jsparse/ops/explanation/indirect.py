@@ -56,11 +56,11 @@ def indirect_statement(planned: Planned, given: Mapping[str, object]) -> Indirec
     others = [access for access in (target, *factors) if access is not sparse[0]]
     values, used, arrays = _in_slots(tensor, sparse[0], {v for x in others for v in x.variables()}, taken)
 
-    def replaced(access: Access) -> Access:
+    def rename_access(access: Access) -> Access:
         return Access(names[access.tensor], tuple(used.get(str(index), index) for index in access.indices))
 
-    product = tuple(values if factor is sparse[0] else replaced(factor) for factor in factors)
-    made = Statement(replaced(target), (Product(statement.terms[0].coefficient, product),), "+=")
+    product = tuple(values if factor is sparse[0] else rename_access(factor) for factor in factors)
+    made = Statement(rename_access(target), (Product(statement.terms[0].coefficient, product),), "+=")
     return str(made), {**arrays, **{names[name]: x for name, x in operands.items()}}
 
 

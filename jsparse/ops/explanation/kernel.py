@@ -192,22 +192,22 @@ class ExplainedKernel:
     @cached_property
     def summary(self) -> str:
         """The plan, the traffic and the loop nest as text."""
-        return "\n\n".join([self.title, *(f"{title}\n{indented(text)}" for title, text in self._sections())])
+        return "\n\n".join([self.title, *(f"{title}\n{indent_lines(text)}" for title, text in self._sections())])
 
     def __str__(self) -> str:
         if self.plan is None:
             return self.summary
         backend = BACKENDS[self.backend]
         listing = self._listing(backend)
-        shown = f"{self.summary}\n\nkernel\n{indented(str(self.kernel))}"
-        return f"{shown}\n\n{backend.title} IR\n{indented(listing)}" if listing else shown
+        shown = f"{self.summary}\n\nkernel\n{indent_lines(str(self.kernel))}"
+        return f"{shown}\n\n{backend.title} IR\n{indent_lines(listing)}" if listing else shown
 
     def _repr_html_(self) -> str:
-        folded = (html.folded(title, text, title == NEST) for title, text in self._sections())
-        code = [] if self.kernel is None else [html.folded("kernel", str(self.kernel))]
+        folded = (html.html_details(title, text, title == NEST) for title, text in self._sections())
+        code = [] if self.kernel is None else [html.html_details("kernel", str(self.kernel))]
         return html.block([html.heading(self.title), *folded, *code])
 
 
-def indented(text: str) -> str:
+def indent_lines(text: str) -> str:
     """Return the text with each line indented by two spaces."""
     return "\n".join(f"  {line}" for line in text.splitlines())

@@ -72,11 +72,11 @@ def most_points(stored: Sequence[tuple[Sequence[IndexVar], int]], size: Mapping[
 
 
 def count_points(relations: Iterable[Relation]) -> int | None:
-    """Return how many points have a tuple in every relation; None if `_join` or `_summed` returns None."""
+    """Return how many points have a tuple in every relation; None if `_join` or `_project` returns None."""
     total, left = 1, list(relations)
     while left:
         shared = Counter(v for relation in left for v in relation.columns)
-        grouped = [_summed(relation, [v for v in relation.columns if shared[v] > 1]) for relation in left]
+        grouped = [_project(relation, [v for v in relation.columns if shared[v] > 1]) for relation in left]
         left = []
         for relation in grouped:
             if relation is None:
@@ -86,14 +86,14 @@ def count_points(relations: Iterable[Relation]) -> int | None:
             else:
                 total *= int(relation.weights.sum())
         if left:
-            joined = _joined(left)
+            joined = _join_smallest(left)
             if joined is None:
                 return None
             left = joined
     return total
 
 
-def _summed(relation: Relation, kept: Sequence[IndexVar]) -> Relation | None:
+def _project(relation: Relation, kept: Sequence[IndexVar]) -> Relation | None:
     """Reduce a relation to the variables `kept`, and add the weights of tuples that become equal.
 
     Returns None if keys of the tuples do not fit in 64 bits.
@@ -111,7 +111,7 @@ def _summed(relation: Relation, kept: Sequence[IndexVar]) -> Relation | None:
     return Relation({v: relation.columns[v][first] for v in kept}, weights)
 
 
-def _joined(relations: list[Relation]) -> list[Relation] | None:
+def _join_smallest(relations: list[Relation]) -> list[Relation] | None:
     """Join the smallest relation with the relation that shares the most variables with it.
 
     Returns the join and all other relations; None if `_join` returns None.

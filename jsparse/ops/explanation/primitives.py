@@ -206,7 +206,7 @@ def _nothing(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
 Explain = Callable[[JaxprEqn], Iterator[ExplainedKernel]]
 
 
-def explained_fused(equation: JaxprEqn, others: Explain) -> Iterator[ExplainedKernel]:
+def explain_fused(equation: JaxprEqn, others: Explain) -> Iterator[ExplainedKernel]:
     """Explain the kernels of a fused operation. `others` explains an equation that is not part of a chain."""
     closed = equation.params["closed"]
     if refusal(closed) is None:
@@ -241,7 +241,7 @@ def _chain(closed: ClosedJaxpr, cut: str) -> ExplainedKernel:
     return ExplainedKernel(title, None, patterns, moves=moved, fused=planned(chain), cut=cut and f"then {cut}")
 
 
-def explained_map(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
+def explain_map(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
     """Explain the map of a function over stored values. One program serves all patterns with equally many slots."""
     function: ElementwiseFunction = equation.params["function"]
     padding = equation.params["padding"]
@@ -258,7 +258,7 @@ def explained_map(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
     yield ExplainedKernel(title, None, moves=moves, function=str(function.jaxpr))
 
 
-def explained_softmax(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
+def explain_softmax(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
     """Explain the softmax of stored entries (of each row, say), or the logarithm of the sum of their exponentials."""
     spec: Spec = equation.params["spec"]
     is_softmax = equation.primitive is not logsumexp_p
@@ -291,9 +291,9 @@ EXPLAINED: dict[Primitive, Callable[[JaxprEqn], Iterator[ExplainedKernel]]] = {
     entries_p: _entries,
     permute_values_p: _permutation,
     routine_p: _routine,
-    map_p: explained_map,
-    softmax_p: explained_softmax,
-    logsumexp_p: explained_softmax,
-    fused_p: lambda equation: explained_fused(equation, lambda inner: EXPLAINED.get(inner.primitive, _nothing)(inner)),
+    map_p: explain_map,
+    softmax_p: explain_softmax,
+    logsumexp_p: explain_softmax,
+    fused_p: lambda equation: explain_fused(equation, lambda inner: EXPLAINED.get(inner.primitive, _nothing)(inner)),
 }
 """For each primitive, the function that explains its equations."""

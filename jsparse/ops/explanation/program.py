@@ -67,12 +67,12 @@ class ProgramExplanation:
     @property
     def summary(self) -> str:
         """The explanation as text, with a few lines for each kernel."""
-        return self._shown(map(_brief, self.kernels))
+        return self._text_of_kernels(map(_brief, self.kernels))
 
     def __str__(self) -> str:
-        return self._shown(kernel.summary for kernel in self.kernels)
+        return self._text_of_kernels(kernel.summary for kernel in self.kernels)
 
-    def _shown(self, kernels: Iterable[str]) -> str:
+    def _text_of_kernels(self, kernels: Iterable[str]) -> str:
         return "\n\n".join([self._title, *(f"{n}. {kernel}" for n, kernel in enumerate(kernels, start=1))])
 
     @property
@@ -83,11 +83,11 @@ class ProgramExplanation:
         limit = Traffic(operands=(("all", self.nbytes),)).limit(memory_bandwidth())
         return (
             f"{self.name} has {_count(len(self.kernels), 'sparse operation')}\n"
-            f"one run{self._conditions} moves {as_bytes(self.nbytes)}; {limit}{self._exchanged}"
+            f"one run{self._conditions} moves {as_bytes(self.nbytes)}; {limit}{self._exchange_summary}"
         )
 
     @property
-    def _exchanged(self) -> str:
+    def _exchange_summary(self) -> str:
         """What devices exchange."""
         if not self.exchanges:
             return ""
@@ -106,15 +106,15 @@ class ProgramExplanation:
     def _repr_html_(self) -> str:
         rows = [(str(n), *_cells(kernel)) for n, kernel in enumerate(self.kernels, start=1)]
         shown = [html.table(COLUMNS, rows)] if rows else []
-        kernels = (html.numbered(n, kernel._repr_html_()) for n, kernel in enumerate(self.kernels, start=1))
+        kernels = (html.html_item(n, kernel._repr_html_()) for n, kernel in enumerate(self.kernels, start=1))
         return html.block([html.heading(self._title), *shown, *kernels])
 
 
-def explained_program(function: Callable[..., Any]) -> Callable[..., ProgramExplanation]:
+def program_explainer(function: Callable[..., Any]) -> Callable[..., ProgramExplanation]:
     """Make a function that traces `function` on its arguments, and explains the program."""
 
     def explain_on(*args: Any, **kwargs: Any) -> ProgramExplanation:
-        jaxpr = live_jaxpr(_traced(function, args, kwargs))
+        jaxpr = live_jaxpr(_trace(function, args, kwargs))
         found = list(_equations(jaxpr, Place()))
         kernels = tuple(kernel for equation, place in found for kernel in kernels_of(equation, place))
         collectives = [e for e, _ in found if e.primitive.name in COLLECTIVES]
@@ -129,7 +129,7 @@ def _result_bytes(equation: Any) -> int:
     return sum(v.aval.size * v.aval.dtype.itemsize for v in equation.outvars)
 
 
-def _traced(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> ClosedJaxpr:
+def _trace(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> ClosedJaxpr:
     """Trace a function on these arguments. If it is jitted, its method `trace` knows the static arguments."""
     if hasattr(function, "trace") and hasattr(function, "lower"):
         jaxpr: ClosedJaxpr = function.trace(*args, **kwargs).jaxpr

@@ -106,9 +106,9 @@ class Explanation:
     @property
     def summary(self) -> str:
         """The plans and loop nests of all kernels as text."""
-        return self._shown([kernel.summary for kernel in self.kernels])
+        return self._text_of_kernels([kernel.summary for kernel in self.kernels])
 
-    def _shown(self, kernels: Sequence[str]) -> str:
+    def _text_of_kernels(self, kernels: Sequence[str]) -> str:
         choice = [] if self.choice is None else [f"out_format='auto' chooses {self.choice}"]
         if len(kernels) == 1:
             return "\n\n".join([f"{self._title} is {kernels[0]}", *choice])
@@ -124,13 +124,13 @@ class Explanation:
         return f"'{self.subscripts}' in {len(self.kernels)} steps"
 
     def __str__(self) -> str:
-        return self._shown([str(kernel) for kernel in self.kernels])
+        return self._text_of_kernels([str(kernel) for kernel in self.kernels])
 
     def _repr_html_(self) -> str:
         return html.block([html.heading(self._title), *(kernel._repr_html_() for kernel in self.kernels)])
 
 
-def explained(text: str, planned: Planned, given: Mapping[str, object] | None = None) -> Explanation:
+def explain_plan(text: str, planned: Planned, given: Mapping[str, object] | None = None) -> Explanation:
     """Explain a plan. `text` is the subscripts or the statement, whose tensors are `given`."""
     return Explanation(text, tuple(_kernels(planned)), planned, given or {})
 
@@ -146,10 +146,12 @@ def _kernels(planned: Planned) -> Iterator[ExplainedKernel]:
             case Convert(value, _, cost):
                 access = _access(planned, number)
                 title = f"{access} sorted anew: converted"
-                yield _moved(title, access, formats[value], formats[number], cost)
+                yield _explain_move(title, access, formats[value], formats[number], cost)
             case MoveValues(value, conversion, reason):
                 access = planned.names[value] if value < first else "the result"
-                yield _moved(f"{access} converted", access, formats[value], formats[number], conversion.cost, reason)
+                yield _explain_move(
+                    f"{access} converted", access, formats[value], formats[number], conversion.cost, reason
+                )
 
 
 def _access(planned: Planned, number: int) -> str:
@@ -159,7 +161,7 @@ def _access(planned: Planned, number: int) -> str:
     return next(str(factor) for value, factor in pairs if value == number)
 
 
-def _moved(title: str, access: str, given: str, to: str, cost: float, reason: str = "") -> ExplainedKernel:
+def _explain_move(title: str, access: str, given: str, to: str, cost: float, reason: str = "") -> ExplainedKernel:
     title = f"{title} from {given} to {to}{reason and f', since {reason}'}"
     return ExplainedKernel(title, None, formats=((access, given), (access, to)), price=cost)
 
@@ -170,7 +172,7 @@ def _of_sum(
     first, output, target = work.terms[0], work.output, str(work.terms[0].assignment.target)
     one = len(work.terms) == 1
 
-    def shown(*terms: Term) -> tuple[tuple[str, str], ...]:
+    def formats_of(*terms: Term) -> tuple[tuple[str, str], ...]:
         """The formats of the factors and of the result, by their accesses. An access is listed once."""
         pairs = (pair for x in terms for pair in zip(x.assignment.factors, x.values, strict=True))
         found = {str(factor): formats[n] for factor, n in pairs if not _is_relation(values[n])}
@@ -182,17 +184,17 @@ def _of_sum(
             dtypes = (every[0][0], *(dtype for _, *factors in every for dtype in factors))
             title = f"{_title(first, values)}, found and computed at once"
             title = title if one else "all terms, and where they are stored"
-            yield entries_kernel(output.entries, dtypes, title, work=first, formats=shown(*work.terms))
+            yield entries_kernel(output.entries, dtypes, title, work=first, formats=formats_of(*work.terms))
             return
         title = f"where {target} is stored"
         yield from assembly_kernels(output.assembly.reached, output.assembly.result, title, work=first)
     joint = work.joint
     for n, term in enumerate(work.terms):
         if term not in joint:
-            kernel = _of_term(term, values, shown(term))
+            kernel = _of_term(term, values, formats_of(term))
             yield kernel if one else replace(kernel, title=f"term {n}: {kernel.title}")
     for kernel in _of_joint(joint, values) if joint else ():
-        yield replace(kernel, work=joint[0], formats=shown(*joint))
+        yield replace(kernel, work=joint[0], formats=formats_of(*joint))
 
 
 def _of_joint(terms: Sequence[Term], values: Sequence[object]) -> Iterator[ExplainedKernel]:

@@ -127,7 +127,7 @@ def traffic_of(plan: Plan, result: Pattern | DynamicType | None = None) -> Traff
         operands=tuple(operand_bytes(problem, patterns)) if problem.wants_values else (),
         index=sum(_index_bytes(problem, n, pattern) for n, pattern in enumerate(patterns)),
         results=_results(problem, patterns, result),
-        moved=_moved(plan),
+        moved=_bytes_to_reorder(plan),
         by_capacity=not all(isinstance(pattern, Pattern) for pattern in patterns),
         meets=any(len(statement.patterns) > 1 for statement in problem.statements),
         computes=problem.wants_values,
@@ -212,11 +212,11 @@ def operand_bytes(problem: Problem, patterns: Sequence[Stored | DynamicType]) ->
         for access in dict.fromkeys(statement.reads):
             if access.tensor in types:
                 tensor = types.pop(access.tensor)
-                selected = _selected(problem, patterns, statement, tensor, access)
+                selected = _elements_to_read(problem, patterns, statement, tensor, access)
                 yield access.tensor, selected * np.dtype(tensor.dtype).itemsize
 
 
-def _selected(
+def _elements_to_read(
     problem: Problem, patterns: Sequence[Stored | DynamicType], statement: Statement, tensor: TensorType, access: Access
 ) -> int:
     """Return how many elements of an operand are read by loops over every entry of the patterns."""
@@ -279,7 +279,7 @@ def _tensor_bytes(problem: Problem, patterns: Sequence[Stored], tensor: TensorTy
     return _elements(problem, patterns, tensor, access) * np.dtype(tensor.dtype).itemsize
 
 
-def _moved(plan: Plan) -> int:
+def _bytes_to_reorder(plan: Plan) -> int:
     """Count the bytes moved to reorder tensors. A tensor is read once and written once if the plan stores its
     dimensions in another order than the caller. The slot numbers by which values are permuted are read once."""
     problem, total = plan.problem, 0

@@ -16,7 +16,7 @@ from jsparse.convert.dynamic_creation import index_like
 from jsparse.formats import Pattern
 from jsparse.formats.build import level_tuples
 from jsparse.ops.evaluate import evaluate
-from jsparse.ops.indexing.gathered import gathered
+from jsparse.ops.indexing.gathered import gather_values
 from jsparse.primitives.host import is_on_host, is_rare
 from jsparse.primitives.routine import expand
 from jsparse.tensor.dynamic_pattern import DynamicPattern
@@ -39,11 +39,11 @@ def coords(self: SparseTensor) -> Array:
         return self.pattern.to_coords()
     if is_on_host(*self.pattern.arrays) and is_rare(self.pattern.type, 3e-5):
         return expand(self.pattern.arrays, self.pattern.type)
-    return _expanded(self.pattern)
+    return _expand_pattern(self.pattern)
 
 
 @jax.jit
-def _expanded(pattern: DynamicPattern) -> jax.Array:
+def _expand_pattern(pattern: DynamicPattern) -> jax.Array:
     return expand(pattern.arrays, pattern.type)
 
 
@@ -77,12 +77,12 @@ def elements_at(tensor: SparseTensor, points: Sequence[Any], n: int) -> jax.Arra
     traced = any(isinstance(row, jax.core.Tracer) for row in points)
     if isinstance(tensor.pattern, Pattern) and not traced:
         slots = locate(tensor.pattern, points)
-        return jnp.asarray(slots >= 0) if is_bare else gathered(tensor.values, slots)
-    return _sampled(tensor, {f"t{dim}": row for dim, row in enumerate(points)})
+        return jnp.asarray(slots >= 0) if is_bare else gather_values(tensor.values, slots)
+    return _read_elements(tensor, {f"t{dim}": row for dim, row in enumerate(points)})
 
 
 @jax.jit
-def _sampled(tensor: SparseTensor, points: dict[str, Any]) -> Any:
+def _read_elements(tensor: SparseTensor, points: dict[str, Any]) -> Any:
     """Read the elements by an einsum with an index relation per dimension. The kernel looks up each point."""
     indices = ", ".join(f"t{dim}[n]" for dim in range(tensor.ndim))
     return evaluate(f"C[n] = A[{indices}]", A=tensor.pattern if tensor.values is None else tensor, **points)

@@ -31,12 +31,12 @@ def as_array(positions: Positions, dtype: DTypeLike = np.int64) -> np.ndarray:
     return positions.astype(dtype, copy=False)
 
 
-def taken(array: np.ndarray, positions: Positions) -> np.ndarray:
+def take_elements(array: np.ndarray, positions: Positions) -> np.ndarray:
     """Return the elements at the positions, as a view if the positions are a range."""
     return array[positions] if isinstance(positions, slice) else array.take(positions)
 
 
-def concatenated(first: np.ndarray, counts: np.ndarray, backwards: bool) -> np.ndarray:
+def concatenate_ranges(first: np.ndarray, counts: np.ndarray, backwards: bool) -> np.ndarray:
     """Concatenate ranges of integers. Range n has the `counts[n]` integers from `first[n]` on.
 
     Args:
@@ -49,7 +49,7 @@ def concatenated(first: np.ndarray, counts: np.ndarray, backwards: bool) -> np.n
     return np.subtract(found, steps, out=found) if backwards else np.add(found, steps, out=found)
 
 
-def gathered(values: jax.Array, slots: Positions) -> jax.Array:
+def gather_values(values: jax.Array, slots: Positions) -> jax.Array:
     """Gather `values[slots]`, with 0 where a slot is -1. The result is differentiable in the values.
 
     Known values are gathered without XLA, which would compile a program for each number of slots.

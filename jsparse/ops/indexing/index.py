@@ -49,7 +49,7 @@ def read_index(items: Sequence[Any], shape: Shape) -> Index:
     (other forms).
     """
     reader = _Reader(shape)
-    for part in _expanded([_read_item(item) for item in items], shape):
+    for part in _insert_full_slices([_read_item(item) for item in items], shape):
         reader.read(part)
     return reader.index()
 
@@ -82,12 +82,12 @@ class _Reader:
         if part is None:
             self.labels.append(("new", len(self.labels)))
         elif isinstance(part, slice):
-            self.strided[dim] = _strided(part, self.shape[dim])
+            self.strided[dim] = _as_strided(part, self.shape[dim])
             self.labels.append(("slice", dim))
         elif part is not Ellipsis:
             self.arrays_at.append((len(self.labels), self.separators))
             if isinstance(part, int):
-                self.strided[dim] = Strided(_wrapped(part, dim, self.shape), 1, 1, self.shape[dim])
+                self.strided[dim] = Strided(_wrap_index(part, dim, self.shape), 1, 1, self.shape[dim])
                 self.dropped.add(dim)
             elif not part.ndim and part.dtype == np.bool_:
                 self.truths.append(bool(part))
@@ -96,7 +96,7 @@ class _Reader:
 
     def index(self) -> Index:
         """Return the index that consists of all parts read so far."""
-        tables, table_shape = _aligned(self.tables, self.truths)
+        tables, table_shape = _align_tables(self.tables, self.truths)
         selection = Selection(self.shape, self.strided, frozenset(self.dropped), tables, table_shape)
         # As in numpy, the dimensions of index tables come first if a slice, None or `...` separates tables or integers.
         at = self.arrays_at[0][0] if len(set(self.arrays_at)) == 1 else 0
@@ -112,7 +112,7 @@ def _read_item(item: Any) -> Any:
     if item is None or item is Ellipsis or isinstance(item, slice):
         return item
     if isinstance(item, SparseTensor):
-        raise _unsupported(f"an index of type {type(item).__name__}")
+        raise _not_supported_error(f"an index of type {type(item).__name__}")
     is_truth = isinstance(item, bool) or getattr(item, "dtype", None) == np.bool_
     if is_truth or isinstance(item, list | tuple) or (hasattr(item, "ndim") and item.ndim):
         return _array(item)
@@ -121,7 +121,7 @@ def _read_item(item: Any) -> Any:
     try:
         return operator.index(item)
     except TypeError as error:
-        raise _unsupported(f"an index of type {type(item).__name__}") from error
+        raise _not_supported_error(f"an index of type {type(item).__name__}") from error
 
 
 def _array(item: Any) -> Array:
@@ -131,7 +131,7 @@ def _array(item: Any) -> Array:
     try:
         array = jnp.asarray(item) if traced else np.asarray(item)
     except (TypeError, ValueError) as error:
-        raise _unsupported(f"an index of type {type(item).__name__}") from error
+        raise _not_supported_error(f"an index of type {type(item).__name__}") from error
     check_constant(array.shape, "an array of indices")
     if array.dtype == np.bool_ and traced:
         raise ShapeError(
@@ -141,7 +141,7 @@ def _array(item: Any) -> Array:
     if not array.size and isinstance(item, list | tuple):
         return array.astype(np.int64)  # numpy, too, reads an empty list as integers
     if array.dtype != np.bool_ and not is_integer(array.dtype):
-        raise _unsupported(f"an array of dtype {array.dtype}")
+        raise _not_supported_error(f"an array of dtype {array.dtype}")
     return array
 
 
@@ -152,7 +152,7 @@ def _width(part: Any) -> int:
     return part.ndim if isinstance(part, np.ndarray) and part.dtype == np.bool_ else 1
 
 
-def _expanded(parts: Sequence[Any], shape: Shape) -> list[Any]:
+def _insert_full_slices(parts: Sequence[Any], shape: Shape) -> list[Any]:
     """Insert a full slice for each dimension that no part indexes: right after `...`, or at the end without `...`."""
     dots = [n for n, part in enumerate(parts) if part is Ellipsis]
     given = sum(map(_width, parts))
@@ -165,7 +165,7 @@ def _expanded(parts: Sequence[Any], shape: Shape) -> list[Any]:
     return [*parts[: at + 1], *[slice(None)] * (len(shape) - given), *parts[at + 1 :]]
 
 
-def _unsupported(what: str) -> NotYetSupportedError:
+def _not_supported_error(what: str) -> NotYetSupportedError:
     """The error for an index that is none of the supported kinds."""
     return NotYetSupportedError(
         f"Indexing a SparseTensor with {what} is not supported yet: use integers, slices, '...', None, and arrays of "
@@ -173,16 +173,16 @@ def _unsupported(what: str) -> NotYetSupportedError:
     )
 
 
-def _strided(item: slice, size: int) -> Strided:
+def _as_strided(item: slice, size: int) -> Strided:
     try:
         start, stop, step = item.indices(size)
     except (TypeError, ValueError) as error:
-        raise _unsupported(f"the slice {shortened(item)}") from error
+        raise _not_supported_error(f"the slice {shortened(item)}") from error
     most = max(size, 1)  # any longer step selects the same: one coordinate at most
     return Strided(start, min(max(step, -most), most), len(range(start, stop, step)), size)
 
 
-def _wrapped(at: int, dim: int, shape: Shape) -> int:
+def _wrap_index(at: int, dim: int, shape: Shape) -> int:
     if not -shape[dim] <= at < shape[dim]:
         raise _outside("an index", dim, shape, at)
     return at % shape[dim]
@@ -199,10 +199,10 @@ def _tables(part: Array, dim: int, shape: Shape) -> Sequence[Array]:
                 f"in a tensor of shape {shortened(shape)}, but got {part.shape}."
             )
         return np.nonzero(part)
-    return [_wrapped_table(np.asarray(part), dim, shape)]
+    return [_wrap_table(np.asarray(part), dim, shape)]
 
 
-def _wrapped_table(table: np.ndarray, dim: int, shape: Shape) -> np.ndarray:
+def _wrap_table(table: np.ndarray, dim: int, shape: Shape) -> np.ndarray:
     """Replace negative indices of a known index table. A table of int32 or int64 without them is not copied."""
     size = shape[dim]
     low, high = (table.min(), table.max()) if table.size else (0, -1)
@@ -222,7 +222,7 @@ def _outside(what: str, dim: int, shape: Shape, at: object) -> ShapeError:
     )
 
 
-def _aligned(tables: dict[int, Any], truths: Sequence[bool]) -> tuple[dict[int, Any], Shape]:
+def _align_tables(tables: dict[int, Any], truths: Sequence[bool]) -> tuple[dict[int, Any], Shape]:
     """Give the index tables the rank of the shape to which they and the bools broadcast. Returns tables and shape."""
     if not tables:
         return {}, ()

@@ -72,14 +72,14 @@ class Block:
 Link: TypeAlias = Segments | Block
 
 
-def kept_pointers(pointers: np.ndarray, kept: np.ndarray) -> np.ndarray:
+def select_pointers(pointers: np.ndarray, kept: np.ndarray) -> np.ndarray:
     """Return the pointers of a level that keeps only the positions `kept`, which are sorted and may repeat."""
     found = np.zeros_like(pointers)
-    np.cumsum(_kept_counts(pointers, kept), out=found[1:])
+    np.cumsum(_count_selected(pointers, kept), out=found[1:])
     return found
 
 
-def _kept_counts(pointers: np.ndarray, kept: np.ndarray) -> np.ndarray:
+def _count_selected(pointers: np.ndarray, kept: np.ndarray) -> np.ndarray:
     """Return the number of positions in `kept` below each parent. Repeated positions are counted each time."""
     total, counts = int(pointers[-1]), np.diff(pointers)
     if FEW * len(kept) < total:

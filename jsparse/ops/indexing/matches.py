@@ -9,7 +9,7 @@ import numpy as np
 from jsparse.base import _native
 from jsparse.formats.build import index_dtype
 from jsparse.formats.levels import is_dense_cheap
-from jsparse.ops.indexing.gathered import concatenated
+from jsparse.ops.indexing.gathered import concatenate_ranges
 
 
 def matches(keys: np.ndarray, wanted: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray]:
@@ -17,7 +17,7 @@ def matches(keys: np.ndarray, wanted: np.ndarray, extent: int) -> tuple[np.ndarr
     order = None if (wanted[1:] >= wanted[:-1]).all() else np.argsort(wanted, kind="stable")
     ordered = wanted if order is None else wanted[order]
     if (ordered[1:] == ordered[:-1]).any():
-        entries, offsets = _repeated_matches(keys, ordered, extent)
+        entries, offsets = _match_repeated(keys, ordered, extent)
     else:
         entries, offsets = _distinct_matches(keys, ordered, extent)
     return entries, offsets if order is None else order.astype(index_dtype([], [len(wanted)]))[offsets]
@@ -36,7 +36,7 @@ def _distinct_matches(keys: np.ndarray, ordered: np.ndarray, extent: int) -> tup
     return entries, offsets[entries]
 
 
-def _repeated_matches(keys: np.ndarray, ordered: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray]:
+def _match_repeated(keys: np.ndarray, ordered: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray]:
     """Compute `matches` for wanted integers that are sorted and may repeat."""
     if is_small(extent, keys, ordered):
         pointers = _native.compress(np.ascontiguousarray(ordered), extent, np.int64)
@@ -46,7 +46,7 @@ def _repeated_matches(keys: np.ndarray, ordered: np.ndarray, extent: int) -> tup
         first, last = np.searchsorted(ordered, keys, "left"), np.searchsorted(ordered, keys, "right")
     counts = last - first
     dtype = index_dtype([], [len(keys), len(ordered), int(counts.sum())])
-    return np.repeat(np.arange(len(keys), dtype=dtype), counts), concatenated(first.astype(dtype), counts, False)
+    return np.repeat(np.arange(len(keys), dtype=dtype), counts), concatenate_ranges(first.astype(dtype), counts, False)
 
 
 def is_small(extent: int, *arrays: np.ndarray) -> bool:
@@ -61,13 +61,13 @@ def joint_keys(
     left, right, extent = entries[0].astype(np.int64), points[0].astype(np.int64), sizes[0]
     for a, b, size in zip(entries[1:], points[1:], sizes[1:], strict=True):
         if extent * size >= 2**62:  # small numbers for the distinct tuples and coordinates
-            left, right, extent = _numbered(left, right)
-            a, b, size = _numbered(a, b)
+            left, right, extent = _number_distinct(left, right)
+            a, b, size = _number_distinct(a, b)
         left, right, extent = left * size + a, right * size + b, extent * size
     return left, right, extent
 
 
-def _numbered(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+def _number_distinct(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
     """Replace the distinct elements of two arrays by 0, 1, 2, ... Returns (left, right, count of distinct ones)."""
     distinct, numbers = np.unique(np.concatenate([left, right]), return_inverse=True)
     numbers = numbers.reshape(-1)

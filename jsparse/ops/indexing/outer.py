@@ -17,7 +17,7 @@ import numpy as np
 from jsparse.base import _native
 from jsparse.base.dataclass import dataclass
 from jsparse.formats import Pattern
-from jsparse.ops.indexing.gathered import Positions, gathered
+from jsparse.ops.indexing.gathered import Positions, gather_values
 from jsparse.ops.indexing.matches import joint_keys
 from jsparse.ops.indexing.selection import Group, Label, Selection, Strided
 from jsparse.ops.indexing.static import select_static
@@ -76,14 +76,14 @@ def outer_elements(tensor: SparseTensor, pattern: Pattern, selection: Selection)
     labels = sorted(steps.labels, key=lambda label: _axes_of(steps, label))
     target = steps.pattern.transposed([steps.labels.index(label) for label in labels])
     given: Any = tensor.values
-    values = np.ones(target.nse, bool) if given is None else gathered(given, steps.slots)
+    values = np.ones(target.nse, bool) if given is None else gather_values(given, steps.slots)
     found: Any = SparseTensor._unchecked(jnp.asarray(values), target).todense()
     axes: list[int] = []
     for label in labels:
         if label[0] == "group":
             points = steps.points[label[1]]
             assert points.numbers is not None
-            found = _repeated(found, points.numbers.reshape(points.shape), len(axes))
+            found = _take_along_axis(found, points.numbers.reshape(points.shape), len(axes))
         axes += _axes_of(steps, label)
     return found if axes == sorted(axes) else jnp.transpose(found, np.argsort(axes).tolist())
 
@@ -131,7 +131,7 @@ class _Steps:
         self.labels = [label for part in kept for label in part]
 
     def _compose(self, pattern: Pattern, slots: Positions) -> None:
-        self.pattern, self.slots = pattern, _composed(self.slots, slots)
+        self.pattern, self.slots = pattern, _compose_positions(self.slots, slots)
 
 
 def _axes(points: Points) -> list[Label]:
@@ -143,7 +143,7 @@ def _axes_of(steps: _Steps, label: Label) -> tuple[int, ...]:
     return steps.points[label[1]].group.axes if label[0] == "group" else (label[1],)
 
 
-def _composed(slots: Positions, selected: Positions) -> Positions:
+def _compose_positions(slots: Positions, selected: Positions) -> Positions:
     """Return the slots at the selected positions of `slots`, and -1 for the position -1."""
     if isinstance(selected, slice):
         if isinstance(slots, slice):
@@ -158,7 +158,7 @@ def _composed(slots: Positions, selected: Positions) -> Positions:
     return composed
 
 
-def _repeated(array: jax.Array, numbers: np.ndarray, axis: int) -> jax.Array:
+def _take_along_axis(array: jax.Array, numbers: np.ndarray, axis: int) -> jax.Array:
     """Take elements along an axis, on the host if they are known."""
     if not is_on_host(array):
         return jnp.take(array, numbers, axis)

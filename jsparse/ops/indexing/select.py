@@ -16,12 +16,12 @@ from jsparse.errors import PatternError
 from jsparse.formats import Pattern
 from jsparse.formats.dynamic import core_type, extended_type
 from jsparse.ops.indexing.at_coords import elements_at
-from jsparse.ops.indexing.gathered import gathered
+from jsparse.ops.indexing.gathered import gather_values
 from jsparse.ops.indexing.index import Index
 from jsparse.ops.indexing.outer import outer_elements, select_outer
 from jsparse.ops.indexing.selection import Label, Selection, Strided
 from jsparse.ops.indexing.static import select_static
-from jsparse.ops.indexing.traced import check_capacity, elements_by_tables, named, select_by_tables
+from jsparse.ops.indexing.traced import check_capacity, describe, elements_by_tables, select_by_tables
 from jsparse.primitives.routine import expand
 from jsparse.settings import config
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
@@ -56,7 +56,7 @@ def _select(tensor: SparseTensor, index: Index, nse: int | None) -> SparseTensor
         return _elements(tensor, selection).reshape(index.shape)
     if tensor.is_dynamic and selection.dropped:
         selection = selection.without_integers()
-    return _arranged(_selected(tensor, selection, nse), selection.labels, index.labels)
+    return _arrange_dimensions(_apply_selection(tensor, selection, nse), selection.labels, index.labels)
 
 
 def _selects_points(selection: Selection) -> bool:
@@ -85,22 +85,22 @@ def _elements(tensor: SparseTensor, selection: Selection) -> jax.Array:
     return elements_at(tensor, points, selection.points)
 
 
-def _selected(tensor: SparseTensor, selection: Selection, nse: int | None) -> SparseTensor:
+def _apply_selection(tensor: SparseTensor, selection: Selection, nse: int | None) -> SparseTensor:
     """Compute the selection. The dimensions of the result have the order of `selection.labels`."""
     if selection.is_whole:
         return tensor
     if isinstance(tensor.pattern, Pattern) and selection.is_known:
-        made = _selected_statically(tensor, tensor.pattern, selection)
+        made = _select_statically(tensor, tensor.pattern, selection)
         if nse is not None and made.nse > nse:
             raise PatternError(
-                f"Expected nse= of at least {made.nse:,}, the slots that are selected from {named(tensor)}, but got "
+                f"Expected nse= of at least {made.nse:,}, the slots that are selected from {describe(tensor)}, but got "
                 f"nse={nse:,}. Pass more, or leave it out."
             )
         return made
     slices, made = selection.of_slices(), tensor
     if not slices.is_whole:
         if isinstance(tensor.pattern, Pattern):
-            made = _selected_statically(tensor, tensor.pattern, slices)
+            made = _select_statically(tensor, tensor.pattern, slices)
         else:
             selectors = [slices.strided[dim] for dim in range(tensor.ndim)]
             made = select_mapped(tensor, selectors, None if selection.tables else nse)
@@ -110,14 +110,14 @@ def _selected(tensor: SparseTensor, selection: Selection, nse: int | None) -> Sp
     return made
 
 
-def _selected_statically(tensor: SparseTensor, pattern: Pattern, selection: Selection) -> SparseTensor:
+def _select_statically(tensor: SparseTensor, pattern: Pattern, selection: Selection) -> SparseTensor:
     target, slots = (select_outer if len(selection.tables) > 1 else select_static)(pattern, selection)
     values: Any = tensor.values
-    moved: Any = values if values is None else gathered(values, slots)
+    moved: Any = values if values is None else gather_values(values, slots)
     return SparseTensor._unchecked(moved, target)
 
 
-def _arranged(made: SparseTensor, labels: Sequence[Label], wanted: Sequence[Label]) -> SparseTensor:
+def _arrange_dimensions(made: SparseTensor, labels: Sequence[Label], wanted: Sequence[Label]) -> SparseTensor:
     """Add a dimension to a tensor for each None of the index, then permute the dimensions from `labels` to `wanted`."""
     labels = [*labels, *(label for label in wanted if label[0] == "new")]
     axes = [labels.index(label) for label in wanted]
@@ -141,12 +141,14 @@ def select_mapped(tensor: SparseTensor, selectors: Sequence[Strided], nse: int |
     starts, steps = np.array([s.start for s in own], dtype), np.array([s.step for s in own], dtype)
     whole = tuple(s.is_whole for s in own)
     sizes = tuple(s.size for s in own)
-    made: SparseTensor = _mapped(tensor.transpose(order), starts, steps, sizes=sizes, whole=whole, nse=nse)
+    made: SparseTensor = _select_in_storage_order(
+        tensor.transpose(order), starts, steps, sizes=sizes, whole=whole, nse=nse
+    )
     return made.transpose([order.index(dim) for dim in range(tensor.ndim)])
 
 
 @partial(jax.jit, static_argnames=("sizes", "whole", "nse"))
-def _mapped(
+def _select_in_storage_order(
     tensor: SparseTensor,
     starts: jax.Array,
     steps: jax.Array,

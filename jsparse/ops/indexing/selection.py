@@ -263,7 +263,7 @@ class Selection:
         tables = {n: self.tables[dim] for n, dim in enumerate(kept) if dim in self.tables}
         return Selection(tuple(sizes.values()), strided, frozenset(), tables, self.table_shape)
 
-    def listed(self) -> list[np.ndarray]:
+    def table_vectors(self) -> list[np.ndarray]:
         """Return the index tables, which have to be known, as vectors in the order of their dimensions."""
         axes = range(len(self.table_shape))
         return [np.ascontiguousarray(self.table_of(dim, axes)).reshape(-1) for dim in sorted(self.tables)]

@@ -20,10 +20,10 @@ from jsparse.formats.build import index_dtype
 from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON, LevelKind
 from jsparse.formats.relayout import relayout_to
 from jsparse.ops.indexing.gathered import Positions, as_array
-from jsparse.ops.indexing.links import Block, kept_pointers
+from jsparse.ops.indexing.links import Block, select_pointers
 from jsparse.ops.indexing.matches import is_small, joint_keys, matches
 from jsparse.ops.indexing.selection import Listed, Selection, Selector, Strided
-from jsparse.ops.indexing.static_entries import Entries, selected_entries
+from jsparse.ops.indexing.static_entries import Entries, select_entries
 from jsparse.ops.relocation.formats import remaining_format
 
 
@@ -36,16 +36,16 @@ def select_static(pattern: Pattern, selection: Selection) -> tuple[Pattern, Posi
         return relayout_to(target, format).target, slots
     entries = _entries(pattern, selection)
     if len(selection.tables) > 1:
-        slots, by_dim, is_grouped = _joined(entries, selection)
-        return _sorted(slots, by_dim, selection, format, _order_by_points(pattern.format, selection, is_grouped))
+        slots, by_dim, is_grouped = _join_points(entries, selection)
+        return _build_pattern(slots, by_dim, selection, format, _order_by_points(pattern.format, selection, is_grouped))
     arrays = _index_arrays(entries, format)
     if arrays is None:
         order = _order(pattern.format, selection) if entries.in_order else None
-        return _sorted(entries.slots, entries.rows(), selection, format, order)
+        return _build_pattern(entries.slots, entries.rows(), selection, format, order)
     return Pattern._trusted(selection.shape, format, tuple(map(_own, arrays))), entries.slots
 
 
-def _sorted(
+def _build_pattern(
     slots: Positions,
     by_dim: Mapping[int, np.ndarray],
     selection: Selection,
@@ -73,7 +73,7 @@ def _tree_format(pattern: Pattern, selection: Selection) -> Format | None:
     """
     levels = pattern.format.levels
     for chain in pattern.format.chains if len(selection.tables) == 1 else ():
-        (dim,), (listed,) = selection.tables, selection.listed()
+        (dim,), (listed,) = selection.tables, selection.table_vectors()
         if len(chain) == 1 or dim not in {levels[n].dim for n in chain}:
             continue
         if not Listed(listed, pattern.shape[dim]).increases:
@@ -94,11 +94,11 @@ def _entries(pattern: Pattern, selection: Selection) -> Entries:
     """
     selectors: dict[int, Selector] = {**selection.strided}
     if len(selection.tables) == 1:
-        (dim,), (listed,) = selection.tables, selection.listed()
+        (dim,), (listed,) = selection.tables, selection.table_vectors()
         selectors[dim] = Listed(listed, pattern.shape[dim])
     else:
         selectors.update({dim: Strided.whole(pattern.shape[dim]) for dim in selection.tables})
-    return selected_entries(pattern, selectors, selection.dropped)
+    return select_entries(pattern, selectors, selection.dropped)
 
 
 def _order_by_points(format: Format, selection: Selection, is_grouped: bool) -> list[int] | None:
@@ -109,7 +109,7 @@ def _order_by_points(format: Format, selection: Selection, is_grouped: bool) -> 
     return [*axes, *(dim for dim in _order(format, selection) if dim not in axes)]
 
 
-def _joined(entries: Entries, selection: Selection) -> tuple[Positions, Mapping[int, np.ndarray], bool]:
+def _join_points(entries: Entries, selection: Selection) -> tuple[Positions, Mapping[int, np.ndarray], bool]:
     """Return the slots and coordinates of the entries at the points of several index tables.
 
     An entry is repeated for each point that has its coordinates. The third result says whether the entries are sorted
@@ -117,16 +117,16 @@ def _joined(entries: Entries, selection: Selection) -> tuple[Positions, Mapping[
     """
     dims, rows = sorted(selection.tables), entries.rows()
     keys, points, extent = joint_keys(
-        [rows[dim] for dim in dims], selection.listed(), [selection.extents[dim] for dim in dims]
+        [rows[dim] for dim in dims], selection.table_vectors(), [selection.extents[dim] for dim in dims]
     )
     is_grouped = entries.in_order and is_small(extent, keys, points) and extent + len(points) < 2**31
-    kept, new = _grouped(keys, points, extent) if is_grouped else matches(keys, points, extent)
+    kept, new = _group_by_point(keys, points, extent) if is_grouped else matches(keys, points, extent)
     del keys, points
     others = {dim: row[kept] for dim, row in rows.items() if dim not in dims}
     return _slots_of(entries.slots, kept), {**others, dims[0]: new}, is_grouped
 
 
-def _grouped(keys: np.ndarray, points: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray]:
+def _group_by_point(keys: np.ndarray, points: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the entries with the key of each point, one point after the other, and the numbers of these points."""
     dtype = index_dtype([extent], [len(keys)])
     pointers, _, numbers = _native.transpose(narrow := keys.astype(dtype), extent, narrow, False)
@@ -223,7 +223,7 @@ def _remaining(chain: _Chain, kept: np.ndarray | None) -> tuple[np.ndarray, list
     """Return the pointers and coordinates of the chain's positions `kept`; None keeps all positions."""
     if kept is None:
         return chain.pointers, chain.columns
-    return kept_pointers(chain.pointers, kept), [column.take(kept) for column in chain.columns]
+    return select_pointers(chain.pointers, kept), [column.take(kept) for column in chain.columns]
 
 
 def _without_empty(pointers: np.ndarray, above: int, blocks: int) -> tuple[np.ndarray, np.ndarray | None]:

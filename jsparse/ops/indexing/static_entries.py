@@ -17,8 +17,8 @@ import numpy as np
 from jsparse.base import _native
 from jsparse.base.dataclass import dataclass
 from jsparse.formats import Level, Pattern
-from jsparse.ops.indexing.gathered import Positions, as_array, concatenated, count, taken
-from jsparse.ops.indexing.links import Block, Link, Segments, kept_pointers
+from jsparse.ops.indexing.gathered import Positions, as_array, concatenate_ranges, count, take_elements
+from jsparse.ops.indexing.links import Block, Link, Segments, select_pointers
 from jsparse.ops.indexing.selection import Selector, Strided
 
 _Table: TypeAlias = tuple[np.ndarray | None, np.ndarray | None]  # what `Listed.renumbering` returns; None: no table
@@ -50,7 +50,7 @@ class Entries:
         return found
 
 
-def selected_entries(pattern: Pattern, selectors: Mapping[int, Selector], dropped: frozenset[int]) -> Entries:
+def select_entries(pattern: Pattern, selectors: Mapping[int, Selector], dropped: frozenset[int]) -> Entries:
     """Find the entries that all selectors select. The dimensions `dropped` get no new coordinates."""
     state = _Selection(pattern.index_dtype)
     stored = iter(pattern.arrays)
@@ -113,7 +113,7 @@ class _Selection:
         above = self.positions
         if self._to_taken(pointers, columns, selectors):
             return
-        strided = {dim: _strided(selectors[dim]) for dim in columns}
+        strided = {dim: _as_strided(selectors[dim]) for dim in columns}
         if isinstance(above, slice):
             pointers = pointers[above.start : above.stop + 1]
         found = None if isinstance(above, np.ndarray) else _range(pointers, columns, strided)
@@ -126,7 +126,7 @@ class _Selection:
             columns = dict(zip(columns, new, strict=True))
         for dim in columns:
             if selectors[dim] is not strided[dim]:
-                pointers, columns = self._kept(pointers, columns, dim, selectors[dim])
+                pointers, columns = self._keep_selected(pointers, columns, dim, selectors[dim])
         self.links.append(Segments(columns, pointers))
 
     def _to_taken(
@@ -167,24 +167,24 @@ class _Selection:
     def _to_runs(self, dim: int, arrays: Sequence[np.ndarray], selector: Selector) -> None:
         """Select positions in a level with a run of consecutive coordinates below each parent."""
         (pointers, starts), above = arrays, self.positions
-        first = taken(pointers, above)
-        counts = taken(pointers[1:], above) - first
+        first = take_elements(pointers, above)
+        counts = take_elements(pointers[1:], above) - first
         backwards = isinstance(selector, Strided) and not selector.increases
-        self.positions = concatenated(first, counts, backwards)
+        self.positions = concatenate_ranges(first, counts, backwards)
         ends = np.zeros(len(counts) + 1, self.dtype)
         np.cumsum(counts, out=ends[1:])
-        shift = taken(starts, above) - first  # a run's coordinates and its positions are both consecutive
+        shift = take_elements(starts, above) - first  # a run's coordinates and its positions are both consecutive
         columns = {dim: self.positions + np.repeat(shift, counts)}
-        ends, columns = self._kept(ends, columns, dim, selector, backwards)
+        ends, columns = self._keep_selected(ends, columns, dim, selector, backwards)
         self.links.append(Segments(columns, ends))
 
     def _to_singletons(self, dim: int, coordinates: np.ndarray, selector: Selector) -> None:
         """Keep the positions whose coordinate in a singleton level is selected."""
-        own = taken(coordinates, self.positions)
-        pointers, columns = self._kept(np.arange(len(own) + 1, dtype=self.dtype), {dim: own}, dim, selector)
+        own = take_elements(coordinates, self.positions)
+        pointers, columns = self._keep_selected(np.arange(len(own) + 1, dtype=self.dtype), {dim: own}, dim, selector)
         self.links.append(Segments(columns, pointers))
 
-    def _kept(
+    def _keep_selected(
         self,
         pointers: np.ndarray,
         columns: dict[int, np.ndarray],
@@ -202,10 +202,10 @@ class _Selection:
             return pointers, {**columns, dim: new}
         self.positions = kept + self.positions.start if isinstance(self.positions, slice) else self.positions[kept]
         others = {other: new if other == dim else column[kept] for other, column in columns.items()}
-        return kept_pointers(pointers, kept), others
+        return select_pointers(pointers, kept), others
 
 
-def _strided(selector: Selector) -> Strided:
+def _as_strided(selector: Selector) -> Strided:
     """Return a strided selector unchanged. Replace an index table by the selector of all coordinates."""
     return selector if isinstance(selector, Strided) else Strided.whole(selector.extent)
 

@@ -102,7 +102,7 @@ def _arrays(pattern: Pattern, type_: DynamicType, at: jax.Array) -> tuple[tuple[
     first = jnp.where(inside, at, 0).astype(type_.index_dtype)
     count = inside.astype(type_.index_dtype)
     found, lengths = list[jax.Array](), iter(type_.array_lengths)
-    stored = iter(_padded(pattern, type_.array_lengths))
+    stored = iter(_pad_for_slices(pattern, type_.array_lengths))
     for level in pattern.format.levels[1:]:
         size = pattern.shape[level.dim] if level.kind.is_full else 1
         below: Range = (first * size, count * size)
@@ -122,7 +122,7 @@ def _arrays(pattern: Pattern, type_: DynamicType, at: jax.Array) -> tuple[tuple[
 
 
 @remembered(maxsize=64)
-def _padded(pattern: Pattern, lengths: tuple[int, ...]) -> tuple[np.ndarray, ...]:
+def _pad_for_slices(pattern: Pattern, lengths: tuple[int, ...]) -> tuple[np.ndarray, ...]:
     """Pad the index arrays of a pattern, so that a slice of the given length may start at any element."""
     ends = (a[-1:] if len(a) else np.zeros(1, a.dtype) for a in pattern.arrays)
     return tuple(np.append(a, np.repeat(e, n)) for a, e, n in zip(pattern.arrays, ends, lengths, strict=True))
@@ -140,17 +140,19 @@ def select_by_tables(tensor: SparseTensor, selection: Selection, nse: int | None
     if format.is_dense and values is None:
         format = default_format(len(selection.shape))  # a pattern of dense levels alone cannot lack entries
     if format.is_dense:
-        return dense_levels(_taken(tensor, arrays, text=_statement(selection), format="dense", nse=None), format)
-    capacity = _bound(tensor, selection) if nse is None else nse
+        return dense_levels(
+            _evaluate_selection(tensor, arrays, text=_statement(selection), format="dense", nse=None), format
+        )
+    capacity = _slot_bound(tensor, selection) if nse is None else nse
     segment = select_segment(tensor, selection, format, capacity)
     if segment is not None:
         return segment
-    made: SparseTensor = _taken(tensor, arrays, text=_statement(selection), format=format, nse=capacity)
+    made: SparseTensor = _evaluate_selection(tensor, arrays, text=_statement(selection), format=format, nse=capacity)
     return made
 
 
 @partial(jax.jit, static_argnames=("text", "format", "nse"))
-def _taken(
+def _evaluate_selection(
     tensor: SparseTensor, arrays: dict[str, Any], text: str, format: Format | str, nse: int | None
 ) -> SparseTensor | jax.Array:
     operand = tensor.pattern if tensor.values is None else tensor
@@ -162,7 +164,9 @@ def _taken(
 
 def elements_by_tables(tensor: SparseTensor, selection: Selection) -> jax.Array:
     """Return the elements at the points of index tables, an array of the shape of the selection."""
-    found: jax.Array = _taken(tensor, _operands(selection), text=_statement(selection), format="dense", nse=None)
+    found: jax.Array = _evaluate_selection(
+        tensor, _operands(selection), text=_statement(selection), format="dense", nse=None
+    )
     return found
 
 
@@ -180,7 +184,7 @@ def _statement(selection: Selection) -> str:
     return f"C[{', '.join(target)}] = A[{', '.join(source)}]"
 
 
-def _bound(tensor: SparseTensor, selection: Selection) -> int:
+def _slot_bound(tensor: SparseTensor, selection: Selection) -> int:
     """Return an upper bound on the number of selected slots. Raises PatternError if there is no bound."""
     if not selection.strided:
         return selection.points
@@ -190,7 +194,7 @@ def _bound(tensor: SparseTensor, selection: Selection) -> int:
         return tensor.nse
     why = "are traced" if not selection.is_known else "repeat coordinates of a tensor with a dynamic pattern"
     raise PatternError(
-        f"Expected nse=, the capacity of the result, for a selection from {named(tensor)} by arrays of indices that "
+        f"Expected nse=, the capacity of the result, for a selection from {describe(tensor)} by arrays of indices that "
         f"{why}, since its number of entries is known at run time only. Write A.take(indices, axis, nse=...)."
     )
 
@@ -220,7 +224,7 @@ def _most_slots(tensor: SparseTensor, selection: Selection) -> int:
     return min(int(count.max(initial=0)) for count in counts)
 
 
-def named(tensor: SparseTensor) -> str:
+def describe(tensor: SparseTensor) -> str:
     """Return the text that names a tensor in error messages, or its pattern if the tensor has no values."""
     return repr(tensor.pattern if tensor.values is None else tensor)
 
@@ -237,6 +241,6 @@ def check_capacity(made: SparseTensor, source: SparseTensor) -> None:
         return
     count = int(np.max(made.pattern.count))
     raise PatternError(
-        f"Expected at most nse={made.nse:,} entries in a selection from {named(source)}, but there are {count:,}. Pass "
-        f"nse={count} or more."
+        f"Expected at most nse={made.nse:,} entries in a selection from {describe(source)}, but there are {count:,}. "
+        f"Pass nse={count} or more."
     )

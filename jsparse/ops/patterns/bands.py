@@ -6,7 +6,7 @@ import numpy as np
 
 from jsparse.formats import Pattern
 from jsparse.formats.progressions import Progressions
-from jsparse.ops.patterns.construction import RUNS, FormatLike, as_count, made, row_numbers, sizes
+from jsparse.ops.patterns.construction import RUNS, FormatLike, as_count, pattern_of_progressions, row_numbers, sizes
 
 
 def window(
@@ -44,7 +44,7 @@ def window(
     first = np.maximum(-(rows // step), -min(left, most))
     last = np.minimum((shape[1] - 1 - rows) // step, min(right, most))
     columns = Progressions((rows + first * step)[None], np.maximum(last - first + 1, 0)[None], (step,))
-    return made("window", columns, shape, format)
+    return pattern_of_progressions("window", columns, shape, format)
 
 
 def causal(n: int, m: int | None = None, *, before: int | None = None, format: FormatLike = RUNS) -> Pattern:
@@ -69,7 +69,7 @@ def causal(n: int, m: int | None = None, *, before: int | None = None, format: F
     left = None if before is None else min(as_count(before, "before", "causal"), shape[1])
     own = row_numbers(shape[0]) + (shape[1] - shape[0])
     starts = np.zeros_like(own) if left is None else np.maximum(own - left, 0)
-    return made("causal", Progressions.of_runs(starts, own + 1 - starts), shape, format)
+    return pattern_of_progressions("causal", Progressions.of_runs(starts, own + 1 - starts), shape, format)
 
 
 def strided(n: int, stride: int, *, local: int | None = None, format: FormatLike = "csr") -> Pattern:
@@ -94,4 +94,4 @@ def strided(n: int, stride: int, *, local: int | None = None, format: FormatLike
     first, begin = rows % step, np.maximum(rows - near, 0)
     starts = np.stack([first, begin])
     counts = np.stack([np.maximum(-((first - begin) // step), 0), rows + 1 - begin])
-    return made("strided", Progressions(starts, counts, (step, 1)), shape, format)
+    return pattern_of_progressions("strided", Progressions(starts, counts, (step, 1)), shape, format)

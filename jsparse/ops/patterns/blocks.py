@@ -11,7 +11,7 @@ from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.formats import Pattern
 from jsparse.formats.progressions import Progressions
 from jsparse.formats.validate import sizes_of
-from jsparse.ops.patterns.construction import FormatLike, as_count, made, row_numbers, sizes
+from jsparse.ops.patterns.construction import FormatLike, as_count, pattern_of_progressions, row_numbers, sizes
 
 
 def block_diagonal(
@@ -41,7 +41,7 @@ def block_diagonal(
     shape = sizes(sum(rows), sum(columns))
     height, width = np.array(rows, np.int64), np.array(columns, np.int64)
     runs = Progressions.of_runs(np.repeat(np.cumsum(width) - width, height), np.repeat(width, height))
-    return made("block_diagonal", runs, shape, format)
+    return pattern_of_progressions("block_diagonal", runs, shape, format)
 
 
 def butterfly(n: int, block: int = 1, *, format: FormatLike = "csr") -> Pattern:
@@ -126,7 +126,7 @@ def _of_blocks(
     counts = np.where(exist, np.minimum(shape[1] - starts, block), 0)
     if block > 1:
         starts, counts = (np.repeat(x, block, axis=1)[:, : shape[0]] for x in (starts, counts))
-    return made(what, Progressions(starts, counts, (1,) * len(columns)), shape, format)
+    return pattern_of_progressions(what, Progressions(starts, counts, (1,) * len(columns)), shape, format)
 
 
 CROWDED = 4  # all numbers are shuffled if there are at most this many for each one wanted
@@ -138,25 +138,25 @@ def distinct(key: jax.Array, rows: int, size: int, count: int) -> np.ndarray:
     if not rows or not count:
         return np.zeros((rows, count), np.int64)
     if size <= CROWDED * count:
-        return _shuffled(key, rows, size, count)
+        return _draw_distinct(key, rows, size, count)
     # A set is the first `count` distinct numbers of a row of draws. At most one draw in four repeats an earlier one, so
     # nearly all rows have enough. The others are drawn again, which favours no numbers over others.
     found, left = np.empty((rows, count), np.int64), np.arange(rows)
     while len(left):
         key, own = jax.random.split(key)
-        enough, sets = _first_distinct(_drawn(own, len(left), count + count // 2 + SPARE, size), count)
+        enough, sets = _first_distinct(_draw_below(own, len(left), count + count // 2 + SPARE, size), count)
         found[left[enough]] = sets
         left = left[~enough]
     return found
 
 
-def _shuffled(key: jax.Array, rows: int, size: int, count: int) -> np.ndarray:
+def _draw_distinct(key: jax.Array, rows: int, size: int, count: int) -> np.ndarray:
     words = _bits(key, (2, rows, size)).astype(np.uint64)
     first = np.argpartition(words[0] << np.uint64(32) | words[1], count - 1, axis=1)[:, :count]
     return np.sort(first.astype(np.int64), axis=1)
 
 
-def _drawn(key: jax.Array, rows: int, draws: int, size: int) -> np.ndarray:
+def _draw_below(key: jax.Array, rows: int, draws: int, size: int) -> np.ndarray:
     """Draw (rows, draws) integers below `size`: 64 random bits as a fraction of 2**64, times `size`, rounded down."""
     high, low = _bits(key, (2, rows, draws)).astype(np.uint64)
     scale = np.uint64(size)

@@ -54,7 +54,7 @@ def as_count(x: int, name: str, what: str, least: int = 0) -> int:
     return count
 
 
-def made(what: str, rows: Progressions, shape: tuple[int, int], format: FormatLike) -> Pattern:
+def pattern_of_progressions(what: str, rows: Progressions, shape: tuple[int, int], format: FormatLike) -> Pattern:
     """Make a matrix pattern from the columns of each row. Raises FormatError if the format stores other entries."""
     layout = layout_of(what, format, 2)
     if layout == RUNS:

@@ -16,7 +16,15 @@ from jsparse.formats import Format, Pattern, default_format
 from jsparse.formats.build import check_nse
 from jsparse.formats.progressions import Progressions
 from jsparse.formats.validate import sizes_of
-from jsparse.ops.patterns.construction import FormatLike, as_count, exactly, layout_of, made, row_numbers, sizes
+from jsparse.ops.patterns.construction import (
+    FormatLike,
+    as_count,
+    exactly,
+    layout_of,
+    pattern_of_progressions,
+    row_numbers,
+    sizes,
+)
 from jsparse.planning.signature import is_sparse
 
 
@@ -43,7 +51,7 @@ def global_(n: int, tokens: int | Sequence[int], m: int | None = None, *, format
     counts = np.diff(np.concatenate([np.zeros(1, np.int64), breaks, np.full(1, len(chosen))]))[: len(starts)]
     all_starts, all_counts = (np.repeat(x[:, None], shape[0], axis=1) for x in (starts, counts))
     all_starts[:1, chosen], all_counts[:1, chosen], all_counts[1:, chosen] = 0, shape[1], 0
-    return made("global_", Progressions(all_starts, all_counts, (1,) * len(starts)), shape, format)
+    return pattern_of_progressions("global_", Progressions(all_starts, all_counts, (1,) * len(starts)), shape, format)
 
 
 def _tokens(tokens: Any, size: int) -> np.ndarray:
@@ -90,7 +98,7 @@ def full(shape: int | Sequence[int], *, format: FormatLike | None = None) -> Pat
     is_dense = isinstance(layout, Format) and layout.is_dense
     if len(dims) == 2 and not is_dense:
         rows = Progressions.of_runs(np.zeros(sizes(*dims)[0], np.int64), np.full(dims[0], dims[1], np.int64))
-        return made("full", rows, (dims[0], dims[1]), layout)
+        return pattern_of_progressions("full", rows, (dims[0], dims[1]), layout)
     plain = layout if isinstance(layout, Format) else default_format(len(dims))
     check_nse(prod(dims), plain, dims)
     whole = Pattern._trusted(dims, Format.dense(len(dims)), ())

@@ -15,8 +15,8 @@ from jsparse.formats import Pattern
 from jsparse.formats.dynamic import core_type
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
-from jsparse.ops.reductions.axes import reduced_axes, subscripts_of, with_kept_axes
-from jsparse.ops.reductions.stored import check_ordered, stored_extreme
+from jsparse.ops.reductions.axes import axes_to_reduce, subscripts_of, with_kept_axes
+from jsparse.ops.reductions.stored import check_ordered, extreme_of_entries
 from jsparse.primitives.routine import expand
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -50,14 +50,14 @@ def argmin(self: SparseTensor, axis: int | None = None, *, keepdims: bool = Fals
 def _arg(name: str, extreme: str, tensor: SparseTensor, axis: int | None, keepdims: bool) -> jax.Array:
     check_leaves(tensor, f"A in A.{name}")
     check_ordered(name, tensor)
-    reduced = reduced_axes(axis, tensor.ndim)
+    reduced = axes_to_reduce(axis, tensor.ndim)
     if not tensor.ndim:
         return jnp.zeros((), jnp.int32)
     dtype = _index_dtype(name, tensor, reduced)
     tensor = tensor.with_values(jax.lax.stop_gradient(tensor.values))
     if tensor.dtype == jnp.bool_:
         tensor = tensor.astype(jnp.int8)
-    best = stored_extreme(extreme, tensor, reduced)
+    best = extreme_of_entries(extreme, tensor, reduced)
     inner = letters_of(tensor.ndim)
     kept = subscripts_of(tensor, reduced).split("->")[1]
     ones = tensor.with_values(jnp.ones(tensor.nse, tensor.dtype))
@@ -69,7 +69,7 @@ def _arg(name: str, extreme: str, tensor: SparseTensor, axis: int | None, keepdi
         is_winner = (value == winner) | ((value != value) & (winner != winner))
         return jnp.where(is_winner, position, none)
 
-    found = stored_extreme("min", tensor.map(candidate, at_entries, positions), reduced)
+    found = extreme_of_entries("min", tensor.map(candidate, at_entries, positions), reduced)
     found = jnp.where(found == none, -1, found)
     return with_kept_axes(found, reduced, tensor.ndim, keepdims)
 

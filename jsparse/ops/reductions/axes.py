@@ -15,7 +15,7 @@ from jsparse.notation.ellipsis import letters_of
 from jsparse.tensor.sparse_tensor import Axis, SparseTensor
 
 
-def reduced_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
+def axes_to_reduce(axis: Axis, ndim: int) -> tuple[int, ...]:
     """The reduced dimensions in ascending order. Raises ShapeError if an axis is repeated or out of range."""
     given = range(ndim) if axis is None else axis if isinstance(axis, Sequence) else [axis]
     axes = [operator.index(one) for one in given]
@@ -31,7 +31,7 @@ def subscripts_of(tensor: SparseTensor, reduced: Sequence[int]) -> str:
     return f"{letters}->{''.join(letters[at] for at in range(tensor.ndim) if at not in reduced)}"
 
 
-def reduced_size(tensor: SparseTensor, reduced: Sequence[int], name: str) -> int:
+def elements_per_result(tensor: SparseTensor, reduced: Sequence[int], name: str) -> int:
     """The number of elements that are reduced to one element of the result.
 
     Raises ShapeError for a maximum or minimum of no elements.

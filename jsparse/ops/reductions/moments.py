@@ -18,7 +18,7 @@ from jax.typing import DTypeLike
 from jsparse.base.arrays import given_dtype
 from jsparse.compiler.dtypes import part, unrounded
 from jsparse.convert.creation import of_any_array
-from jsparse.ops.reductions.axes import reduced_axes, reduced_size, with_kept_axes
+from jsparse.ops.reductions.axes import axes_to_reduce, elements_per_result, with_kept_axes
 from jsparse.ops.reductions.reductions import mean
 from jsparse.ops.reductions.stored import counts, wide_sum
 from jsparse.tensor.leaves import check_leaves
@@ -54,7 +54,7 @@ def var(
     invalid dtype.
     """
     check_leaves(self, "the operand of jsparse.var")
-    reduced = reduced_axes(axis, self.ndim)
+    reduced = axes_to_reduce(axis, self.ndim)
     found = _spread(self, reduced, ddof if correction is None else correction, stored)
     return with_kept_axes(found.astype(_real(self, dtype)), reduced, self.ndim, keepdims)
 
@@ -76,7 +76,7 @@ def std(
     (1000, 1)
     """
     check_leaves(self, "the operand of jsparse.std")
-    reduced = reduced_axes(axis, self.ndim)
+    reduced = axes_to_reduce(axis, self.ndim)
     found = jnp.sqrt(_spread(self, reduced, ddof if correction is None else correction, stored))
     return with_kept_axes(found.astype(_real(self, dtype)), reduced, self.ndim, keepdims)
 
@@ -88,15 +88,15 @@ def _spread(tensor: SparseTensor, reduced: tuple[int, ...], ddof: float, stored:
     dtype = np.dtype(part(wide.dtype.name))
     number: Any = counts(tensor, reduced).astype(dtype)
     center = mean(wide, reduced, keepdims=True, stored=stored)
-    total = wide_sum(wide.map(_squared_distance, center), reduced)
+    total = wide_sum(wide.map(_square_of_difference, center), reduced)
     if not stored:
-        size = jnp.asarray(float(reduced_size(tensor, reduced, "var")), dtype)
+        size = jnp.asarray(float(elements_per_result(tensor, reduced, "var")), dtype)
         total = total + (size - number) * _square(center).reshape(total.shape)
         number = size
     return total / (number - ddof)
 
 
-def _squared_distance(x: jax.Array, center: jax.Array) -> jax.Array:
+def _square_of_difference(x: jax.Array, center: jax.Array) -> jax.Array:
     return _square(x - center)
 
 

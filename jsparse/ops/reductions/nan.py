@@ -18,8 +18,8 @@ from jsparse.base.arrays import given_dtype
 from jsparse.compiler.dtypes import part, unrounded
 from jsparse.convert.creation import of_any_array
 from jsparse.ops.reductions import reductions
-from jsparse.ops.reductions.axes import reduced_axes, reduced_size, with_kept_axes
-from jsparse.ops.reductions.stored import counts, reduced_sum, wide_sum
+from jsparse.ops.reductions.axes import axes_to_reduce, elements_per_result, with_kept_axes
+from jsparse.ops.reductions.stored import counts, sum_of_entries, wide_sum
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import Axis, SparseTensor, TensorLike
 
@@ -33,17 +33,17 @@ def _of_others(
     """Make a reduction that replaces NaN by `number` and then applies the reduction `plain`."""
     name = f"nan{plain.__name__}"
 
-    def reduced(A: SparseTensor, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return plain(_filled(A, number), *args, **kwargs)
+    def reduce_without_nan(A: SparseTensor, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return plain(_replace_nan(A, number), *args, **kwargs)
 
-    update_wrapper(reduced, plain)
-    reduced.__name__ = reduced.__qualname__ = name
-    reduced.__doc__ = f"""{described} See `{plain.__name__}` for the arguments, the result and errors.
+    update_wrapper(reduce_without_nan, plain)
+    reduce_without_nan.__name__ = reduce_without_nan.__qualname__ = name
+    reduce_without_nan.__doc__ = f"""{described} See `{plain.__name__}` for the arguments, the result and errors.
 
     >>> jsparse.{name}(A, axis=1).shape
     (1000,)
     """
-    return of_any_array(name, getattr(jnp, name))(reduced)
+    return of_any_array(name, getattr(jnp, name))(reduce_without_nan)
 
 
 nansum = _of_others(reductions.sum, 0, "Sum over `axis`, with 0 for NaN.")
@@ -67,12 +67,12 @@ def nanmean(
     check_leaves(self, "the operand of jsparse.nanmean")
     if not jnp.issubdtype(self.dtype, jnp.inexact):
         return reductions.mean(self, axis, dtype, keepdims=keepdims, stored=stored)
-    reduced = reduced_axes(axis, self.ndim)
+    reduced = axes_to_reduce(axis, self.ndim)
     target = self.dtype if dtype is None else given_dtype(dtype, "dtype= of jsparse.nanmean")
-    left_out: Any = reduced_sum(self.map(jnp.isnan), reduced, jnp.int32, "dense")
-    number: Any = counts(self, reduced) if stored else reduced_size(self, reduced, "nanmean")
+    left_out: Any = sum_of_entries(self.map(jnp.isnan), reduced, jnp.int32, "dense")
+    number: Any = counts(self, reduced) if stored else elements_per_result(self, reduced, "nanmean")
     number = (number - left_out).astype(part(unrounded(self.dtype.name)))
-    found = (wide_sum(_filled(self, 0), reduced) / number).astype(target)
+    found = (wide_sum(_replace_nan(self, 0), reduced) / number).astype(target)
     return with_kept_axes(found, reduced, self.ndim, keepdims)
 
 
@@ -100,7 +100,7 @@ def _extreme(
     plain: Callable[..., jax.Array], number: float, tensor: SparseTensor, axis: Axis, keepdims: bool, stored: bool
 ) -> jax.Array:
     with allow_infinities():  # in place of NaN
-        found = plain(_filled(tensor, number), axis, keepdims=keepdims, stored=stored)
+        found = plain(_replace_nan(tensor, number), axis, keepdims=keepdims, stored=stored)
     if not jnp.issubdtype(tensor.dtype, jnp.floating):
         return found
     is_nan = tensor.map(jnp.isnan)
@@ -110,7 +110,7 @@ def _extreme(
     return jnp.where(nothing_else, jnp.nan, found)
 
 
-def _filled(tensor: SparseTensor, number: float) -> SparseTensor:
+def _replace_nan(tensor: SparseTensor, number: float) -> SparseTensor:
     """Replace NaN by a number."""
     if not jnp.issubdtype(tensor.dtype, jnp.inexact):
         return tensor

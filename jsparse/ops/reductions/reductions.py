@@ -12,14 +12,14 @@ from jax.typing import DTypeLike
 from jsparse.base.arrays import given_dtype
 from jsparse.compiler.dtypes import part, unrounded
 from jsparse.convert.creation import of_any_array
-from jsparse.ops.reductions.axes import reduced_axes, reduced_size, with_kept_axes
+from jsparse.ops.reductions.axes import axes_to_reduce, elements_per_result, with_kept_axes
 from jsparse.ops.reductions.stored import (
     check_ordered,
     counts,
+    extreme_of_entries,
     fullness,
-    reduced_sum,
-    stored_extreme,
-    stored_product,
+    product_of_entries,
+    sum_of_entries,
     wide_sum,
 )
 from jsparse.planning.signature import OutFormat
@@ -52,9 +52,9 @@ def sum(
     Raises ShapeError for an axis out of range, DTypeError for a dtype that holds no numbers.
     """
     check_leaves(self, "A in A.sum")
-    reduced = reduced_axes(axis, self.ndim)
-    target = _accumulated(self.dtype, dtype)
-    found = reduced_sum(self, reduced, target, out_format)
+    reduced = axes_to_reduce(axis, self.ndim)
+    target = _accumulator_dtype(self.dtype, dtype)
+    found = sum_of_entries(self, reduced, target, out_format)
     found = found if found.dtype == target else found.astype(target)
     return with_kept_axes(found, reduced, self.ndim, keepdims)
 
@@ -77,17 +77,17 @@ def mean(
     for the arguments and errors.
     """
     check_leaves(self, "A in A.mean")
-    reduced = reduced_axes(axis, self.ndim)
+    reduced = axes_to_reduce(axis, self.ndim)
     inexact = jnp.issubdtype(self.dtype, jnp.inexact)
     target = given_dtype(dtype, "dtype= of A.mean") if dtype is not None else self.dtype
     target = target if inexact or dtype is not None else jnp.result_type(float)
     tensor = self if inexact else self.astype(jnp.result_type(float))
     total = wide_sum(tensor, reduced)
     if stored:
-        number = jnp.maximum(_stored_number(tensor, reduced), 1)
+        number = jnp.maximum(_entry_counts(tensor, reduced), 1)
     else:
-        number = jnp.asarray(float(reduced_size(self, reduced, "mean")), part(unrounded(tensor.dtype.name)))
-    return _kept((total / number).astype(target), reduced, self, keepdims)
+        number = jnp.asarray(float(elements_per_result(self, reduced, "mean")), part(unrounded(tensor.dtype.name)))
+    return _restore_axes((total / number).astype(target), reduced, self, keepdims)
 
 
 @of_any_array("max", jnp.max)
@@ -133,13 +133,13 @@ def prod(
     there. The product of complex numbers is exact, too. See `sum` for the arguments and errors.
     """
     check_leaves(self, "A in A.prod")
-    reduced = reduced_axes(axis, self.ndim)
-    target = _accumulated(self.dtype, dtype)
+    reduced = axes_to_reduce(axis, self.ndim)
+    target = _accumulator_dtype(self.dtype, dtype)
     tensor = self if target == self.dtype else self.astype(target)
-    found = stored_product(tensor, reduced).astype(target)
+    found = product_of_entries(tensor, reduced).astype(target)
     if not stored:
         found = _where_full(tensor, reduced, found, jnp.zeros_like(found))
-    return _kept(found, reduced, self, keepdims)
+    return _restore_axes(found, reduced, self, keepdims)
 
 
 @of_any_array("any", jnp.any)
@@ -150,9 +150,9 @@ def any(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False) -> jax
     (1000,)
     """
     check_leaves(self, "A in A.any")
-    reduced = reduced_axes(axis, self.ndim)
-    found = stored_extreme("max", _nonzero(self), reduced)
-    return _kept(found, reduced, self, keepdims)
+    reduced = axes_to_reduce(axis, self.ndim)
+    found = extreme_of_entries("max", _nonzero(self), reduced)
+    return _restore_axes(found, reduced, self, keepdims)
 
 
 @of_any_array("all", jnp.all)
@@ -163,11 +163,11 @@ def all(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored
     Array(True, dtype=bool)
     """
     check_leaves(self, "A in A.all")
-    reduced = reduced_axes(axis, self.ndim)
-    found = stored_extreme("min", _nonzero(self), reduced)
+    reduced = axes_to_reduce(axis, self.ndim)
+    found = extreme_of_entries("min", _nonzero(self), reduced)
     if not stored:
         found = _where_full(self, reduced, found, jnp.zeros_like(found))
-    return _kept(found, reduced, self, keepdims)
+    return _restore_axes(found, reduced, self, keepdims)
 
 
 @of_any_array("count_nonzero", jnp.count_nonzero)
@@ -180,38 +180,38 @@ def count_nonzero(self: SparseTensor, axis: Axis = None, *, keepdims: bool = Fal
     Explicit zeros are not counted, but NaN is counted.
     """
     check_leaves(self, "the operand of jsparse.count_nonzero")
-    reduced = reduced_axes(axis, self.ndim)
-    found: Any = reduced_sum(_nonzero(self), reduced, _accumulated(np.dtype(bool), None), "dense")
-    return _kept(found, reduced, self, keepdims)
+    reduced = axes_to_reduce(axis, self.ndim)
+    found: Any = sum_of_entries(_nonzero(self), reduced, _accumulator_dtype(np.dtype(bool), None), "dense")
+    return _restore_axes(found, reduced, self, keepdims)
 
 
 def _extreme(name: str, tensor: SparseTensor, axis: Axis, keepdims: bool, stored: bool) -> jax.Array:
     check_leaves(tensor, f"A in A.{name}")
     check_ordered(name, tensor)
-    reduced = reduced_axes(axis, tensor.ndim)
-    found = stored_extreme(name, tensor, reduced)
+    reduced = axes_to_reduce(axis, tensor.ndim)
+    found = extreme_of_entries(name, tensor, reduced)
     if not stored:
-        reduced_size(tensor, reduced, name)
+        elements_per_result(tensor, reduced, name)
         with_zero = (jnp.maximum if name == "max" else jnp.minimum)(found, jnp.zeros((), found.dtype))
         found = _where_full(tensor, reduced, found, with_zero)
-    return _kept(found, reduced, tensor, keepdims)
+    return _restore_axes(found, reduced, tensor, keepdims)
 
 
 def _where_full(tensor: SparseTensor, reduced: tuple[int, ...], full: jax.Array, other: jax.Array) -> jax.Array:
     """Return `full` where all elements that are reduced to an element of the result are stored, else `other`."""
     stored = fullness(tensor, reduced)
     if stored != "some":
-        return full if stored == "always" else _poisoned(other, full)
-    total = reduced_size(tensor, reduced, "")
-    return jnp.where(counts(tensor, reduced) == total, full, _poisoned(other, full))
+        return full if stored == "always" else _propagate_nan(other, full)
+    total = elements_per_result(tensor, reduced, "")
+    return jnp.where(counts(tensor, reduced) == total, full, _propagate_nan(other, full))
 
 
-def _poisoned(other: jax.Array, full: jax.Array) -> jax.Array:
+def _propagate_nan(other: jax.Array, full: jax.Array) -> jax.Array:
     """Return `other`, but NaN where `full` is NaN because an entry is NaN or the pattern overflowed."""
     return jnp.where(jnp.isnan(full), full, other) if jnp.issubdtype(full.dtype, jnp.inexact) else other
 
 
-def _stored_number(tensor: SparseTensor, reduced: tuple[int, ...]) -> Any:
+def _entry_counts(tensor: SparseTensor, reduced: tuple[int, ...]) -> Any:
     return counts(tensor, reduced).astype(part(unrounded(tensor.dtype.name)))
 
 
@@ -220,12 +220,12 @@ def _nonzero(tensor: SparseTensor) -> SparseTensor:
     return tensor.map(lambda v: v != 0)
 
 
-def _accumulated(own: np.dtype, requested: DTypeLike | None) -> np.dtype:
+def _accumulator_dtype(own: np.dtype, requested: DTypeLike | None) -> np.dtype:
     """Return the requested dtype, or by default the dtype of jnp.sum for entries of the dtype `own`."""
     if requested is not None:
         return given_dtype(requested, "dtype= of a reduction")
     return jax.eval_shape(jnp.sum, jax.ShapeDtypeStruct((1,), own)).dtype
 
 
-def _kept(found: jax.Array, reduced: tuple[int, ...], tensor: SparseTensor, keepdims: bool) -> jax.Array:
+def _restore_axes(found: jax.Array, reduced: tuple[int, ...], tensor: SparseTensor, keepdims: bool) -> jax.Array:
     return with_kept_axes(found, reduced, tensor.ndim, keepdims)

@@ -19,7 +19,7 @@ from jsparse.formats.dynamic import core_type
 from jsparse.formats.pattern import core_of
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
-from jsparse.ops.reductions.axes import reduced_axes, with_kept_axes
+from jsparse.ops.reductions.axes import axes_to_reduce, with_kept_axes
 from jsparse.primitives.einsum import CHECKPOINT_NAME
 from jsparse.primitives.softmax import kept_variables, logsumexp_p, softmax_p
 from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
@@ -57,7 +57,7 @@ def log_softmax(A: TensorLike, axis: Axis = -1) -> SparseTensor | jax.Array:
     if not A.ndim:
         return A.map(jnp.zeros_like)
     over = _variables(A, reduced)
-    shifted, sums = _shifted(_wide(A), over)
+    shifted, sums = _subtract_row_maxima(_wide(A), over)
     found = shifted.map(lambda x, s: jnp.where(s == 0, -jnp.inf, x - jnp.log(jnp.where(s == 0, 1, s))), sums)
     return found.astype(A.dtype)
 
@@ -98,7 +98,7 @@ def softmax(A: TensorLike, axis: Axis = -1) -> SparseTensor | jax.Array:
         return A.map(jnp.ones_like)
     over, (operands, spec) = _variables(A, reduced), _spec(A)
     if _is_large(spec, over, A):
-        shifted, sums = _shifted(_wide(A), over)
+        shifted, sums = _subtract_row_maxima(_wide(A), over)
         weights = shifted.map(lambda x, s: jnp.where(s == 0, 0, jnp.exp(x) / jnp.where(s == 0, 1, s)), sums)
         return weights.astype(A.dtype)
     values = softmax_p.bind(*same_varying(operands), spec=spec, over=over, are_slopes=False).reshape(A.values.shape)
@@ -146,7 +146,7 @@ def _of_floats(name: str, tensor: SparseTensor, axis: Axis) -> tuple[SparseTenso
         tensor = tensor.astype(jnp.result_type(float))
     if isinstance(tensor, ComposedTensor) and tensor.pattern.on_levels is None:
         tensor = to_plain(tensor)
-    return tensor, reduced_axes(axis, tensor.ndim)
+    return tensor, axes_to_reduce(axis, tensor.ndim)
 
 
 def _variables(tensor: SparseTensor, dims: Sequence[int]) -> tuple[str, ...]:
@@ -190,7 +190,7 @@ def _is_large(spec: Spec, over: tuple[str, ...], tensor: SparseTensor) -> bool:
     return prod(sizes[v] for v in kept_variables(spec, over)) > max(SPARE, 4 * tensor.nse)
 
 
-def _shifted(tensor: SparseTensor, over: tuple[str, ...]) -> tuple[SparseTensor, SparseTensor | jax.Array]:
+def _subtract_row_maxima(tensor: SparseTensor, over: tuple[str, ...]) -> tuple[SparseTensor, SparseTensor | jax.Array]:
     """Subtract the maximum m of its row from each entry x. Also return the sums of exp(x - m), for `map`.
 
     m is 0 in rows of -inf. If most rows are empty, maxima and sums of rows are stored as sparse tensors.

@@ -35,13 +35,13 @@ Fullness = Literal["never", "always", "some"]
 """How many of the reduced parts, such as rows, store all of their elements: none, all, or some ("some" if unknown)."""
 
 
-def reduced_sum(
+def sum_of_entries(
     tensor: SparseTensor, reduced: Sequence[int], dtype: DTypeLike, out_format: OutFormat
 ) -> SparseTensor | jax.Array:
     """Sum over the dimensions `reduced`. The result is dense if the levels that remain are all dense."""
     if not tensor.ndim:
         return tensor.values[0].astype(dtype)
-    tensor, reduced = _shortened(tensor, reduced)
+    tensor, reduced = _flatten_full_reduction(tensor, reduced)
     left = {*range(tensor.ndim)}.difference(reduced)
     if out_format is None and len(left) < tensor.ndim and left <= tensor.format.full_dims:
         out_format = "dense"
@@ -51,27 +51,27 @@ def reduced_sum(
 def wide_sum(tensor: SparseTensor, reduced: Sequence[int]) -> Any:
     """Sum over the dimensions `reduced` into a dense array, without rounding to a narrow float."""
     dtype = unrounded(tensor.dtype.name)  # neither the sum nor the number of elements need fit a float16
-    return reduced_sum(tensor, reduced, dtype, "dense")
+    return sum_of_entries(tensor, reduced, dtype, "dense")
 
 
-def stored_extreme(name: str, tensor: SparseTensor, reduced: Sequence[int]) -> jax.Array:
+def extreme_of_entries(name: str, tensor: SparseTensor, reduced: Sequence[int]) -> jax.Array:
     """Return the least or largest stored entry along `reduced`; the semiring's zero (inf, -inf, …) if there is none."""
     if tensor.dtype == jnp.bool_:
-        found = stored_extreme(name, tensor.astype(jnp.int8), reduced)
+        found = extreme_of_entries(name, tensor.astype(jnp.int8), reduced)
         return found > 0 if name == "max" else found != 0
     if not tensor.ndim:
         return tensor.values[0]
-    tensor, reduced = _shortened(tensor, reduced)
+    tensor, reduced = _flatten_full_reduction(tensor, reduced)
     return _array(einsum(subscripts_of(tensor, reduced), tensor, out_format="dense", semiring=SEMIRINGS[name]))
 
 
-def stored_product(tensor: SparseTensor, reduced: Sequence[int]) -> jax.Array:
+def product_of_entries(tensor: SparseTensor, reduced: Sequence[int]) -> jax.Array:
     """Return the product of the stored entries along the dimensions `reduced`: 1 if there are no entries."""
     if not tensor.ndim:
         return tensor.values[0]
     if jnp.issubdtype(tensor.dtype, jnp.complexfloating):
         return _complex_product(tensor, reduced)
-    tensor, reduced = _shortened(tensor, reduced)
+    tensor, reduced = _flatten_full_reduction(tensor, reduced)
     return _array(einsum(subscripts_of(tensor, reduced), tensor, out_format="dense", semiring=PRODUCT))
 
 
@@ -111,7 +111,7 @@ def _product_within(
     return after[0], jnp.where(before[0] == after[0], before[1] * after[1], after[1])
 
 
-def _shortened(tensor: SparseTensor, reduced: Sequence[int]) -> tuple[SparseTensor, Sequence[int]]:
+def _flatten_full_reduction(tensor: SparseTensor, reduced: Sequence[int]) -> tuple[SparseTensor, Sequence[int]]:
     """Replace a static tensor by a vector if all dimensions are reduced. Returns a tensor, and dimensions to reduce."""
     return (as_run(tensor), (0,)) if len(reduced) == tensor.ndim and not tensor.is_dynamic else (tensor, reduced)
 

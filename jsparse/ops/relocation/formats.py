@@ -29,7 +29,7 @@ def default_in(shape: Sequence[int], entries: int) -> Format:
     return affordable(default_format(len(shape)), shape, entries)
 
 
-def agreed_format(
+def format_of_result(
     tensors: Sequence[SparseTensor], format: Format | str | None, shape: Sequence[int], entries: int
 ) -> Format:
     """Return `format` if it is given, else the format that all tensors share, else the default."""

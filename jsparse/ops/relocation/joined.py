@@ -19,14 +19,14 @@ Joined: TypeAlias = tuple[tuple[np.ndarray, ...], np.ndarray | None]
 """Index arrays, and for each block of the result the block's number among the blocks of all parts. None: they stay."""
 
 
-def stored_of(pattern: Pattern | DynamicPattern) -> Stored:
+def as_stored(pattern: Pattern | DynamicPattern) -> Stored:
     """Return the entries of a pattern whose index arrays are known."""
     if isinstance(pattern, DynamicPattern):
         return pattern.stored()
     return Stored(pattern.shape, pattern.format, pattern.arrays)
 
 
-def joined(
+def join_parts(
     parts: Sequence[Stored], maps: Sequence[CoordinateMap], shape: tuple[int, ...], format: Format
 ) -> Joined | None:
     """Join parts in the result's format whose coordinates are moved by offsets. Returns None for other parts.

@@ -21,8 +21,8 @@ from jsparse.formats.dynamic import extended_type, padded_arrays, transposed_typ
 from jsparse.formats.validate import sizes_of
 from jsparse.ops.relocation.blocks import Lead, lead_pattern, lead_type, split_format
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Offset
-from jsparse.ops.relocation.joined import joined, stored_of
-from jsparse.ops.relocation.values import gathered
+from jsparse.ops.relocation.joined import as_stored, join_parts
+from jsparse.ops.relocation.values import gather_blocks
 from jsparse.primitives.host import is_on_host, on_device, padded
 from jsparse.primitives.routine import expand
 from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width, dynamic_type
@@ -56,7 +56,7 @@ class Relocation:
         return max(*self.shape, *(one.largest for one in self.maps), 0) >= 2**31
 
 
-def relocated(tensors: Sequence[SparseTensor], relocation: Relocation) -> SparseTensor:
+def relocate(tensors: Sequence[SparseTensor], relocation: Relocation) -> SparseTensor:
     """Move the entries of tensors. The result has the entries of all tensors, at the coordinates that the maps return.
 
     The result is static if all tensors are static. It is differentiable in the values, which promote as in jnp. If a
@@ -68,8 +68,8 @@ def relocated(tensors: Sequence[SparseTensor], relocation: Relocation) -> Sparse
     sizes_of(relocation.shape)
     _check_largest(relocation)
     known = all(isinstance(tensor.pattern, Pattern) for tensor in tensors)
-    carried = _carried_levels(tensors, relocation)
-    if known and (joined := _joined(tensors, relocation)) is not None:
+    carried = _count_carried_levels(tensors, relocation)
+    if known and (joined := _join_without_sort(tensors, relocation)) is not None:
         return SparseTensor._unchecked(joined[1], Pattern._trusted(relocation.shape, relocation.format, joined[0]))
     if known:
         return _static(tensors, relocation, carried)
@@ -79,32 +79,32 @@ def relocated(tensors: Sequence[SparseTensor], relocation: Relocation) -> Sparse
     if relocation.capacity is not None and all(map(_can_be_static, tensors)):
         target = split_format(relocation.format, relocation.shape, carried)
         type_ = transposed_type(_type_of(target, relocation.capacity), target.axes)
-        arrays, values = _joined(tensors, relocation) or _assembled(tensors, relocation, carried)
+        arrays, values = _join_without_sort(tensors, relocation) or _relocate_on_host(tensors, relocation, carried)
         if len(values) <= type_.nse:
             pattern = DynamicPattern(type_, tuple(on_device(padded_arrays(type_, arrays))))
             return SparseTensor._unchecked(padded(values, type_.nse), pattern)
     return _dynamic(tuple(map(_with_leaves, tensors)), relocation, carried)
 
 
-def _assembled(tensors: Sequence[SparseTensor], relocation: Relocation, carried: int) -> _Parts:
+def _relocate_on_host(tensors: Sequence[SparseTensor], relocation: Relocation, carried: int) -> _Parts:
     """Compute the index arrays and the values of the result from tensors that are all known."""
     made = _static([tensor.static() for tensor in tensors], relocation, carried)
     assert isinstance(made.pattern, Pattern)
     return made.pattern.arrays, made.values
 
 
-def _joined(tensors: Sequence[SparseTensor], relocation: Relocation) -> _Parts | None:
+def _join_without_sort(tensors: Sequence[SparseTensor], relocation: Relocation) -> _Parts | None:
     """Return the result's index arrays and values, made without a sort; None if that is not possible."""
     if not all(isinstance(one, Offset) for one in relocation.maps):
         return None
-    parts = [stored_of(tensor.pattern) for tensor in tensors]
-    made = joined(parts, relocation.maps, relocation.shape, relocation.format)
+    parts = [as_stored(tensor.pattern) for tensor in tensors]
+    made = join_parts(parts, relocation.maps, relocation.shape, relocation.format)
     if made is None:
         return None
     arrays, gather = made
     values = [tensor.values for tensor in tensors]
     block = 1 if gather is None else prod(relocation.shape[dim] for dim in relocation.format.trailing_dims)
-    return arrays, gathered(values, gather, block, jnp.result_type(*values), [part.nse for part in parts])
+    return arrays, gather_blocks(values, gather, block, jnp.result_type(*values), [part.nse for part in parts])
 
 
 def _can_be_static(tensor: SparseTensor) -> bool:
@@ -129,7 +129,7 @@ def _check_largest(relocation: Relocation) -> None:
         )
 
 
-def _carried_levels(tensors: Sequence[SparseTensor], relocation: Relocation) -> int:
+def _count_carried_levels(tensors: Sequence[SparseTensor], relocation: Relocation) -> int:
     """How many trailing levels are dense and store carried dimensions, in all tensors and in the result."""
     if not relocation.carried:
         return 0
@@ -159,21 +159,21 @@ def _static(tensors: Sequence[SparseTensor], relocation: Relocation, carried: in
         lead = split_format(tensor.format, tensor.shape, carried)
         assert isinstance(tensor.pattern, Pattern)
         pattern = lead_pattern(tensor.pattern, lead)
-        rows, picked = _moved_rows(tensor, pattern, lead, one, target, wide)
+        rows, picked = _move_rows(tensor, pattern, lead, one, target, wide)
         found.append(rows)
         picks.append(picked)
         counts.append(pattern.nse)
     whole = [rows[0] if len(rows) == 1 else np.concatenate(rows) for rows in zip(*found, strict=True)]
     pattern, built = Pattern.from_rows(whole, target.shape, target.format)
-    gather = _composed(None if built.is_identity else built.gather(), picks, counts)
+    gather = _compose_gather(None if built.is_identity else built.gather(), picks, counts)
     dtype = jnp.result_type(*(tensor.values for tensor in tensors))
-    values = gathered([tensor.values for tensor in tensors], gather, target.elements, dtype)
+    values = gather_blocks([tensor.values for tensor in tensors], gather, target.elements, dtype)
     if target.block:
         pattern = pattern.extended(target.block).transposed(target.axes)
     return SparseTensor._unchecked(values, pattern)
 
 
-def _composed(
+def _compose_gather(
     gather: np.ndarray | None, picks: Sequence[np.ndarray | None], counts: Sequence[int]
 ) -> np.ndarray | None:
     """Return for each slot of the result the index of its block among the blocks of all tensors, or -1 for a gap.
@@ -195,7 +195,7 @@ def _composed(
     return None if len(pick) == starts[-1] and bool((pick == np.arange(len(pick))).all()) else pick
 
 
-def _moved_rows(
+def _move_rows(
     tensor: SparseTensor, pattern: Pattern, lead: Lead, one: CoordinateMap, target: Lead, wide: bool
 ) -> tuple[list[np.ndarray], np.ndarray | None]:
     """Return the new coordinates of a tensor's blocks, for each dimension of the result's lead, and their old slots.
@@ -225,7 +225,7 @@ def _dynamic(tensors: tuple[SparseTensor, ...], relocation: Relocation, carried:
     dtype = jnp.result_type(*(tensor.values for tensor in tensors))
     leads = [split_format(tensor.format, tensor.shape, carried) for tensor in tensors]
     parts = [
-        _moved_entries(tensor, lead, one, target, relocation.is_wide)
+        _move_entries(tensor, lead, one, target, relocation.is_wide)
         for tensor, lead, one in zip(tensors, leads, relocation.maps, strict=True)
     ]
     wide = np.result_type(*(coords.dtype for coords, _ in parts))
@@ -243,7 +243,7 @@ def _dynamic(tensors: tuple[SparseTensor, ...], relocation: Relocation, carried:
     return SparseTensor._bounded(values, pattern.transposed(target.axes))
 
 
-def _moved_entries(
+def _move_entries(
     tensor: SparseTensor, lead: Lead, one: CoordinateMap, target: Lead, wide: bool
 ) -> tuple[Array, Array]:
     """Return the new coordinates of blocks, shape (dimensions of the lead, n), and the blocks, shape (n, elements)."""

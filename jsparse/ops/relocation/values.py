@@ -29,7 +29,7 @@ def on_device(x: np.ndarray, operands: Sequence[Array] = ()) -> jax.Array:
         return host.on_device([x], operands)[0]
 
 
-def gathered(
+def gather_blocks(
     values: Sequence[Array], gather: np.ndarray | None, block: int, dtype: np.dtype, counts: Sequence[int] | None = None
 ) -> jax.Array:
     """Gather blocks from several arrays of values. Blocks are indexed consecutively through all arrays.

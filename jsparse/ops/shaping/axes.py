@@ -17,7 +17,7 @@ from jsparse.ops.einsum import einsum
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
 from jsparse.ops.relocation.formats import remaining_format
 from jsparse.ops.relocation.operands import as_axes, as_axis, as_tensor
-from jsparse.ops.relocation.relocate import Relocation, relocated
+from jsparse.ops.relocation.relocate import Relocation, relocate
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import Axis, SparseLike, SparseTensor
 
@@ -144,7 +144,7 @@ def _without_sparse(tensor: SparseTensor, dims: Sequence[int]) -> SparseTensor:
     shape = tuple(tensor.shape[dim] for dim in kept)
     format = remaining_format(tensor.format, [dim in kept for dim in range(tensor.ndim)])
     carried = tuple((dim, n) for n, dim in enumerate(kept))
-    return relocated([tensor], Relocation((_Kept(kept),), shape, format, carried, tensor.nse))
+    return relocate([tensor], Relocation((_Kept(kept),), shape, format, carried, tensor.nse))
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from jsparse.formats import Format, Level
 from jsparse.formats.levels import DENSE
 from jsparse.formats.set_operations import without_ranges
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Offset, Rows
-from jsparse.ops.relocation.formats import agreed_format, default_in
+from jsparse.ops.relocation.formats import default_in, format_of_result
 from jsparse.ops.relocation.operands import as_axis, as_integer, as_tensor, as_tensors
-from jsparse.ops.relocation.relocate import Relocation, relocated
+from jsparse.ops.relocation.relocate import Relocation, relocate
 from jsparse.ops.shaping.axes import expand_dims
 from jsparse.ops.shaping.reshaping import ravel
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor
@@ -46,10 +46,10 @@ def concatenate(
     given = as_tensors(tensors, "concatenate")
     if axis is None:
         given, axis = [ravel(tensor) for tensor in given], 0
-    return _concatenated(given, axis, format)
+    return _concatenate_tensors(given, axis, format)
 
 
-def _concatenated(given: Sequence[SparseTensor], axis: int, format: Format | str | None) -> SparseTensor:
+def _concatenate_tensors(given: Sequence[SparseTensor], axis: int, format: Format | str | None) -> SparseTensor:
     first = given[0]
     at = as_axis(axis, first.ndim, "concatenate")
     for tensor in given[1:]:
@@ -62,18 +62,18 @@ def _concatenated(given: Sequence[SparseTensor], axis: int, format: Format | str
             )
     sizes = [tensor.shape[at] for tensor in given]
     shape = (*first.shape[:at], sum(sizes), *first.shape[at + 1 :])
-    target = agreed_format(given, format, shape, sum(tensor.nse for tensor in given))
+    target = format_of_result(given, format, shape, sum(tensor.nse for tensor in given))
     if len(given) == 1:
         return first if target == first.format or format is None else first.asformat(target)
     maps = tuple(Offset.along(at, first.ndim, start) for start in accumulate([0, *sizes[:-1]]))
     carried = tuple((dim, dim) for dim in range(first.ndim) if dim != at)
-    return relocated(given, Relocation(maps, shape, target, carried, summed_capacity(given, shape, target)))
+    return relocate(given, Relocation(maps, shape, target, carried, capacity_of_join(given, shape, target)))
 
 
 concat = concatenate
 
 
-def summed_capacity(tensors: Sequence[SparseTensor], shape: tuple[int, ...], format: Format) -> int | None:
+def capacity_of_join(tensors: Sequence[SparseTensor], shape: tuple[int, ...], format: Format) -> int | None:
     """Return a joined tensor's capacity: it has as many blocks of trailing dense levels as all tensors have together.
 
     Returns None if a tensor does not have the format.
@@ -115,13 +115,13 @@ def stack(tensors: Iterable[SparseLike], axis: int = 0, *, format: Format | str 
     if not first.ndim:
         return concatenate([expand_dims(tensor, 0) for tensor in given], format=format)
     shape = (*first.shape[:at], len(given), *first.shape[at:])
-    target = _stacked_format(given, at, shape) if format is None else Format.plain(format, len(shape))
+    target = _format_of_stack(given, at, shape) if format is None else Format.plain(format, len(shape))
     maps = tuple(_Inserted(at, n) for n in range(len(given)))
     carried = tuple((dim, dim + (dim >= at)) for dim in range(first.ndim))
-    return relocated(given, Relocation(maps, shape, target, carried, _stacked_capacity(given, target, at)))
+    return relocate(given, Relocation(maps, shape, target, carried, _capacity_of_stack(given, target, at)))
 
 
-def _stacked_format(tensors: Sequence[SparseTensor], at: int, shape: tuple[int, ...]) -> Format:
+def _format_of_stack(tensors: Sequence[SparseTensor], at: int, shape: tuple[int, ...]) -> Format:
     """Return the default format of a stack: a dense level above the levels that all tensors share.
 
     A stack of coo tensors is coo. If formats differ, the result is the default format of the shape.
@@ -135,7 +135,7 @@ def _stacked_format(tensors: Sequence[SparseTensor], at: int, shape: tuple[int, 
     return Format((Level(DENSE, at), *below))
 
 
-def _stacked_capacity(tensors: Sequence[SparseTensor], target: Format, at: int) -> int | None:
+def _capacity_of_stack(tensors: Sequence[SparseTensor], target: Format, at: int) -> int | None:
     """Return the sum of the capacities if every tensor ends with the result's trailing dense levels, else None."""
     inner = target.trailing_dims
     for tensor in tensors:
@@ -151,7 +151,7 @@ def vstack(tensors: Iterable[SparseLike], *, format: Format | str | None = None)
     >>> jsparse.vstack([A, v])
     """
     given = as_tensors(tensors, "vstack")
-    return _concatenated([as_row(tensor) if tensor.ndim < 2 else tensor for tensor in given], 0, format)
+    return _concatenate_tensors([as_row(tensor) if tensor.ndim < 2 else tensor for tensor in given], 0, format)
 
 
 def hstack(tensors: Iterable[SparseLike], *, format: Format | str | None = None) -> SparseTensor:
@@ -160,7 +160,7 @@ def hstack(tensors: Iterable[SparseLike], *, format: Format | str | None = None)
     >>> jsparse.hstack([A, B])
     """
     given = as_tensors(tensors, "hstack")
-    return _concatenated(given, 0 if given[0].ndim == 1 else 1, format)
+    return _concatenate_tensors(given, 0 if given[0].ndim == 1 else 1, format)
 
 
 def pad(
@@ -200,9 +200,9 @@ def pad(
                 shape,
                 target,
                 tuple((dim, dim) for dim in range(tensor.ndim) if dim != axis),
-                summed_capacity([tensor], shape, target),
+                capacity_of_join([tensor], shape, target),
             )
-            tensor = relocated([tensor], moved)
+            tensor = relocate([tensor], moved)
     return tensor
 
 

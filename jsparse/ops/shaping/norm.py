@@ -42,7 +42,7 @@ def norm(a: SparseLike, ord: float | str | None = None, axis: Axis = None, keepd
     if not jnp.issubdtype(tensor.dtype, jnp.inexact):
         tensor = tensor.astype(float)
     if ord is None or (len(axes) == 1 and ord == 2) or (len(axes) == 2 and ord == "fro"):
-        found = jnp.sqrt(_summed(_map(_square, tensor), axes))
+        found = jnp.sqrt(_sum_over_axes(_map(_square, tensor), axes))
     elif len(axes) == 1:
         found = _of_vectors(tensor, ord, axes[0])
     elif len(axes) == 2:
@@ -60,15 +60,15 @@ def _of_vectors(tensor: SparseTensor, ord: Any, axis: int) -> jax.Array:
     if ord in (np.inf, -np.inf):
         return _extreme(abs(tensor), (axis,), largest=ord > 0)
     if ord == 0:
-        return _summed(_map(_nonzero, tensor), (axis,))
+        return _sum_over_axes(_map(_nonzero, tensor), (axis,))
     if isinstance(ord, str) or not ord > 0:
         raise NotYetSupportedError(
             f"Expected ord of jsparse.norm for vectors to be None, a number >= 0, inf or -inf, but got "
             f"{represented(ord)}. Use jnp.linalg.norm of a dense vector."
         )
     if ord == 1:
-        return _summed(abs(tensor), (axis,))
-    return _summed(_map(_power, abs(tensor), exponent=float(ord)), (axis,)) ** (1 / ord)
+        return _sum_over_axes(abs(tensor), (axis,))
+    return _sum_over_axes(_map(_power, abs(tensor), exponent=float(ord)), (axis,)) ** (1 / ord)
 
 
 def _of_matrices(tensor: SparseTensor, ord: float | str | None, axes: Sequence[int]) -> jax.Array:
@@ -105,7 +105,7 @@ def _extreme(tensor: SparseTensor, axes: Sequence[int], largest: bool) -> jax.Ar
     return jnp.where(count < size, jnp.zeros((), found.dtype), found)
 
 
-def _summed(tensor: SparseTensor, axes: Sequence[int]) -> jax.Array:
+def _sum_over_axes(tensor: SparseTensor, axes: Sequence[int]) -> jax.Array:
     kept = [dim for dim in range(tensor.ndim) if dim not in axes]
     tensor = tensor if kept else as_run(tensor)
     found: Any = einsum(tensor, list(range(tensor.ndim)), kept, out_format="dense")

@@ -19,7 +19,7 @@ from jsparse.ops.evaluate import evaluate
 from jsparse.ops.relocation.formats import default_in
 from jsparse.ops.relocation.operands import as_axis, as_tensor
 from jsparse.ops.relocation.values import is_known, on_device
-from jsparse.ops.surgery.selection import is_traced, known_count, selected
+from jsparse.ops.surgery.selection import is_traced, parse_count, select_slots
 from jsparse.primitives.segments import largest, sort_segments
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor, dense_array, dense_levels
@@ -43,7 +43,7 @@ def top_k(a: SparseLike, k: jax.Array | int, axis: int = -1, *, nse: int | None 
     entries exceed `nse`.
     """
     tensor = as_tensor(a, "top_k")
-    at, (count, known) = _ordered(tensor, axis, "top_k"), known_count(k)
+    at, (count, known) = _dimension_to_sort(tensor, axis, "top_k"), parse_count(k)
     if count is None:
         raise ShapeError(f"Expected k >= 0 for jsparse.top_k, an integer, but got {represented(k)}.")
     if tensor.format.is_dense and not (is_known(tensor.values) and known is not None):
@@ -52,7 +52,7 @@ def top_k(a: SparseLike, k: jax.Array | int, axis: int = -1, *, nse: int | None 
     if known is not None:
         rows = prod(size for dim, size in enumerate(tensor.shape) if dim != at)
         capacity = min(capacity, rows * known * _trailing(tensor.format, tensor.shape))
-    return selected(tensor, _largest(tensor, count, at), checked_nse(nse, "top_k"), capacity)
+    return select_slots(tensor, _largest(tensor, count, at), checked_nse(nse, "top_k"), capacity)
 
 
 def sort(a: SparseLike, axis: int = -1, *, descending: bool = False, stable: bool = True) -> SparseTensor:
@@ -71,12 +71,12 @@ def sort(a: SparseLike, axis: int = -1, *, descending: bool = False, stable: boo
     Raises ShapeError for an axis out of range, DTypeError for complex numbers.
     """
     tensor = as_tensor(a, "sort")
-    at = _ordered(tensor, axis, "sort")
+    at = _dimension_to_sort(tensor, axis, "sort")
     if tensor.format.is_dense:
         x, starts = _along_last(tensor, at)
-        found, _ = _sorted(x.reshape(-1), starts, 0, descending)
+        found, _ = _sort_values(x.reshape(-1), starts, 0, descending)
         return dense_levels(jnp.moveaxis(found.reshape(x.shape), -1, at), tensor.format)
-    return _sorted_rows(_by_rows(tensor, at), at, descending).asformat(without_ranges(tensor.format))
+    return _sort_rows(_by_rows(tensor, at), at, descending).asformat(without_ranges(tensor.format))
 
 
 def argsort(a: SparseLike, axis: int = -1, *, descending: bool = False, stable: bool = True) -> jax.Array:
@@ -89,7 +89,7 @@ def argsort(a: SparseLike, axis: int = -1, *, descending: bool = False, stable: 
     ShapeError for an axis out of range; DTypeError for complex numbers.
     """
     tensor = as_tensor(a, "argsort")
-    at = _ordered(tensor, axis, "argsort")
+    at = _dimension_to_sort(tensor, axis, "argsort")
     if not tensor.format.is_dense:
         raise PatternError(
             f"Expected a tensor of jsparse.argsort that stores all elements in dense levels, but got {tensor!r}: the "
@@ -192,7 +192,7 @@ def nonzero(a: SparseLike) -> tuple[np.ndarray, ...]:
     return tuple(coords[:, np.lexsort(coords[::-1])])
 
 
-def _ordered(tensor: SparseTensor, axis: int, what: str) -> int:
+def _dimension_to_sort(tensor: SparseTensor, axis: int, what: str) -> int:
     """Convert an axis to a dimension, counted from the start. Raises DTypeError for values without an order."""
     if jnp.issubdtype(tensor.dtype, jnp.complexfloating):
         raise DTypeError(
@@ -240,11 +240,11 @@ def _largest(tensor: SparseTensor, count: int | np.integer | jax.Array, axis: in
     return mask
 
 
-def _sorted_rows(rows: SparseTensor, axis: int, descending: bool) -> SparseTensor:
+def _sort_rows(rows: SparseTensor, axis: int, descending: bool) -> SparseTensor:
     """Sort a tensor whose last level has the entries of rows: values and coordinates change, and nothing else."""
     pattern = rows.pattern
     *above, starts, _ = pattern.arrays
-    values, places = _sorted(rows.values, starts, rows.shape[axis], descending)
+    values, places = _sort_values(rows.values, starts, rows.shape[axis], descending)
     if isinstance(pattern, Pattern) and is_known(places):
         arrays = (*above, starts, np.asarray(places))
         return SparseTensor._unchecked(values, Pattern._trusted(pattern.shape, pattern.format, arrays))
@@ -255,16 +255,16 @@ def _sorted_rows(rows: SparseTensor, axis: int, descending: bool) -> SparseTenso
     return SparseTensor._unchecked(values, DynamicPattern(dynamic.type, arrays))
 
 
-def _sorted(values: Array, starts: Array, width: int, descending: bool) -> tuple[jax.Array, Array]:
+def _sort_values(values: Array, starts: Array, width: int, descending: bool) -> tuple[jax.Array, Array]:
     """Return the values of each row in order, and their places in a row of `width` elements."""
     if is_known(values):
         found: tuple[jax.Array, Array] = sort_segments(values, starts, width, descending=descending, known=True)
         return found
     order, places = sort_segments(values, starts, width, descending=descending)
-    return _gathered(values, order), places
+    return _gather(values, order), places
 
 
-def _gathered(values: Array, order: Array) -> jax.Array:
+def _gather(values: Array, order: Array) -> jax.Array:
     """Return `values[order]`, whose derivative is a kernel's, too."""
     found: Any = evaluate("C[q] = V[G[q]]", V=values, G=order) if len(order) else values
     return found

@@ -20,7 +20,7 @@ from jsparse.formats import Pattern
 from jsparse.formats.set_operations import without_ranges
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
 from jsparse.ops.relocation.operands import as_axis, as_integer, as_tensor
-from jsparse.ops.relocation.relocate import Relocation, relocated
+from jsparse.ops.relocation.relocate import Relocation, relocate
 from jsparse.ops.relocation.values import is_known, on_device
 from jsparse.ops.shaping.axes import expand_dims
 from jsparse.ops.shaping.reshaping import ravel
@@ -51,7 +51,7 @@ def repeat(a: SparseLike, repeats: int | ArrayLike, axis: int | None = None, *, 
     nse = checked_nse(nse, "repeat")
     counts = _counts(repeats, tensor.shape[at])
     if isinstance(counts, int):
-        repeated = _copied(tensor, [counts if dim == at else 1 for dim in range(tensor.ndim)], neighbours=True)
+        repeated = _repeat_elements(tensor, [counts if dim == at else 1 for dim in range(tensor.ndim)], neighbours=True)
         return repeated if nse is None else repeated.asformat(repeated.format, nse=nse)
     if tensor.is_dynamic and nse is None:
         nse = tensor.nse * int(counts.max(initial=0))
@@ -102,7 +102,7 @@ def tile(a: SparseLike, reps: int | Sequence[int]) -> SparseTensor:
         raise ShapeError(f"Expected reps >= 0 for jsparse.tile, but got {represented(reps)}.")
     added = len(counts) - tensor.ndim
     tensor = expand_dims(tensor, tuple(range(added))) if added > 0 else tensor
-    return _copied(tensor, [*[1] * -added, *counts], neighbours=False)
+    return _repeat_elements(tensor, [*[1] * -added, *counts], neighbours=False)
 
 
 def broadcast_to(a: SparseLike, shape: int | Sequence[int]) -> SparseTensor:
@@ -125,10 +125,12 @@ def broadcast_to(a: SparseLike, shape: int | Sequence[int]) -> SparseTensor:
             f"1, but got {shortened(sizes)}."
         )
     tensor = expand_dims(tensor, tuple(range(added))) if added else tensor
-    return _copied(tensor, [n if m == 1 else 1 for m, n in zip(tensor.shape, sizes, strict=True)], neighbours=False)
+    return _repeat_elements(
+        tensor, [n if m == 1 else 1 for m, n in zip(tensor.shape, sizes, strict=True)], neighbours=False
+    )
 
 
-def _copied(tensor: SparseTensor, counts: Sequence[int], neighbours: bool) -> SparseTensor:
+def _repeat_elements(tensor: SparseTensor, counts: Sequence[int], neighbours: bool) -> SparseTensor:
     """Repeat the elements along each dimension d `counts[d]` times.
 
     If `neighbours`, the copies of one element are adjacent, as in `repeat`. Otherwise the copies of the whole tensor
@@ -138,7 +140,7 @@ def _copied(tensor: SparseTensor, counts: Sequence[int], neighbours: bool) -> Sp
     if not tensor.format.is_dense:
         for dim in trailing:
             if tensor.shape[dim] == 1 and counts[dim] > 1:
-                tensor = _widened(tensor, dim, counts[dim])
+                tensor = _enlarge_trailing_level(tensor, dim, counts[dim])
                 counts = [1 if d == dim else count for d, count in enumerate(counts)]
     moved = tuple(dim for dim, count in enumerate(counts) if count != 1)
     if not moved:
@@ -148,10 +150,10 @@ def _copied(tensor: SparseTensor, counts: Sequence[int], neighbours: bool) -> Sp
     carried = tuple((dim, dim) for dim in range(tensor.ndim) if dim not in moved)
     format = without_ranges(tensor.format)
     capacity = tensor.nse * prod(counts) if format == tensor.format else None
-    return relocated([tensor], Relocation((copies,), shape, format, carried, capacity))
+    return relocate([tensor], Relocation((copies,), shape, format, carried, capacity))
 
 
-def _widened(tensor: SparseTensor, dim: int, size: int) -> SparseTensor:
+def _enlarge_trailing_level(tensor: SparseTensor, dim: int, size: int) -> SparseTensor:
     """Enlarge a trailing dense level of size 1 to `size`. Values are repeated, and index arrays are shared."""
     shape = tuple(size if d == dim else n for d, n in enumerate(tensor.shape))
     order = tensor.format.order
@@ -174,7 +176,7 @@ def _widened(tensor: SparseTensor, dim: int, size: int) -> SparseTensor:
 
 @dataclass(frozen=True)
 class _Copies(CoordinateMap):
-    """A coordinate map that copies each entry, by the rules of `_copied`."""
+    """A coordinate map that copies each entry, by the rules of `_repeat_elements`."""
 
     sizes: tuple[int, ...]
     counts: tuple[int, ...]

@@ -22,7 +22,7 @@ from jsparse.ops.relocation.blocks import lead_pattern, lead_type, split_format
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
 from jsparse.ops.relocation.formats import affordable, default_in
 from jsparse.ops.relocation.operands import as_integer, as_tensor
-from jsparse.ops.relocation.relocate import Relocation, relocated
+from jsparse.ops.relocation.relocate import Relocation, relocate
 from jsparse.ops.shaping.axes import expand_dims, squeeze
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor, dense_array, dense_levels
@@ -69,7 +69,7 @@ def ravel(a: SparseLike, order: str = "C") -> SparseTensor:
 def _reshape(tensor: SparseTensor, shape: int | Sequence[int], order: str) -> Any:
     if order not in ("C", "F"):
         raise NotYetSupportedError(f"Expected order='C' or 'F' for a SparseTensor, but got {represented(order)}.")
-    sizes = _completed(shape, tensor.shape)
+    sizes = _complete_shape(shape, tensor.shape)
     if order == "F" and sizes:
         return _reshape(tensor.transpose(), sizes[::-1], "C").transpose()
     if sizes == tensor.shape:
@@ -79,10 +79,10 @@ def _reshape(tensor: SparseTensor, shape: int | Sequence[int], order: str) -> An
     longer = [size for size in sizes if size != 1]
     if longer and longer == [size for size in tensor.shape if size != 1]:
         return expand_dims(squeeze(tensor), [dim for dim, size in enumerate(sizes) if size == 1])
-    return reshaped(tensor, sizes)
+    return reshape_in_format(tensor, sizes)
 
 
-def _completed(shape: int | Sequence[int], old: tuple[int, ...]) -> tuple[int, ...]:
+def _complete_shape(shape: int | Sequence[int], old: tuple[int, ...]) -> tuple[int, ...]:
     """Replace -1 in a shape by a size. Raises ShapeError if the number of elements differs from the old number."""
     given = shape if isinstance(shape, Sequence) else (shape,)
     sizes = [as_integer(size, "each size of a shape") for size in given]
@@ -99,7 +99,7 @@ def _completed(shape: int | Sequence[int], old: tuple[int, ...]) -> tuple[int, .
     return tuple(sizes)
 
 
-def reshaped(
+def reshape_in_format(
     tensor: SparseTensor, shape: tuple[int, ...], format: Format | None = None, capacity: int | None = None
 ) -> SparseTensor:
     """Reshape a tensor to a shape with the same number of elements, in `format` or, without it, a similar format.
@@ -115,7 +115,7 @@ def reshaped(
     carried = tuple((tensor.ndim - 1 - n, len(shape) - 1 - n) for n in range(own))
     if capacity is None and target.trailing_dense == own:
         capacity = tensor.nse
-    return relocated([tensor], Relocation((Reshaped(tensor.shape, shape, own),), shape, target, carried, capacity))
+    return relocate([tensor], Relocation((Reshaped(tensor.shape, shape, own),), shape, target, carried, capacity))
 
 
 def _without_entries(tensor: SparseTensor, shape: tuple[int, ...], format: Format | None) -> SparseTensor:
@@ -198,14 +198,14 @@ class Reshaped(CoordinateMap):
     def __call__(self, rows: Rows, xnp: ModuleType) -> Rows:
         moved: list[Any] = [None] * (len(self.new) - self.own)
         for old, new in self.groups:
-            position = _merged([rows[dim] for dim in old], [self.old[dim] for dim in old], rows[0] * 0)
+            position = _flat_offsets([rows[dim] for dim in old], [self.old[dim] for dim in old], rows[0] * 0)
             for dim in reversed(new):
                 moved[dim] = position if dim == new.start else position % self.new[dim]
                 position = position // self.new[dim]
         return [*moved, *rows[len(self.old) - self.own :]]
 
 
-def _merged(rows: Sequence[Array], sizes: Sequence[int], zero: Array) -> Array:
+def _flat_offsets(rows: Sequence[Array], sizes: Sequence[int], zero: Array) -> Array:
     """Compute offsets in C order from coordinates `rows` in a tensor of these sizes."""
     position = zero
     for row, size in zip(rows, sizes, strict=True):

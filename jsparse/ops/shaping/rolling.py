@@ -12,7 +12,7 @@ from jsparse.errors import ShapeError, shortened
 from jsparse.formats.set_operations import without_ranges
 from jsparse.ops.relocation.coordinate_map import Composed, CoordinateMap, Rows
 from jsparse.ops.relocation.operands import as_axes, as_integer, as_tensor
-from jsparse.ops.relocation.relocate import Relocation, relocated
+from jsparse.ops.relocation.relocate import Relocation, relocate
 from jsparse.ops.shaping.reshaping import Reshaped
 from jsparse.tensor.sparse_tensor import Axis, SparseLike, SparseTensor
 
@@ -29,7 +29,7 @@ def flip(a: SparseLike, axis: Axis = None) -> SparseTensor:
     tensor = as_tensor(a, "flip")
     axes = as_axes(axis, tensor.ndim, "flip")
     flipped = _Flipped(tuple(size if dim in axes else None for dim, size in enumerate(tensor.shape)))
-    return _permuted(tensor, flipped, axes)
+    return _permute_elements(tensor, flipped, axes)
 
 
 def roll(a: SparseLike, shift: int | Sequence[int], axis: Axis = None) -> SparseTensor:
@@ -50,7 +50,7 @@ def roll(a: SparseLike, shift: int | Sequence[int], axis: Axis = None) -> Sparse
     given = shift if isinstance(shift, Sequence) else [shift]
     shifts = [as_integer(one, "the shift of jsparse.roll") for one in given]
     if axis is None:
-        return _rolled_flat(tensor, sum(shifts))
+        return _roll_flat(tensor, sum(shifts))
     axes = [as_axes(one, tensor.ndim, "roll")[0] for one in (axis if isinstance(axis, Sequence) else [axis])]
     if len(shifts) != len(axes) and 1 not in (len(shifts), len(axes)):
         raise ShapeError(
@@ -62,26 +62,26 @@ def roll(a: SparseLike, shift: int | Sequence[int], axis: Axis = None) -> Sparse
     for n in range(count):
         total[axes[n % len(axes)]] += shifts[n % len(shifts)]
     moved = tuple(dim for dim, by in enumerate(total) if tensor.shape[dim] and by % tensor.shape[dim])
-    return _permuted(tensor, _rolled_by(tensor.shape, total), moved)
+    return _permute_elements(tensor, _roll_map(tensor.shape, total), moved)
 
 
-def _rolled_flat(tensor: SparseTensor, shift: int) -> SparseTensor:
+def _roll_flat(tensor: SparseTensor, shift: int) -> SparseTensor:
     total = prod(tensor.shape)
     if not total or not shift % total:
         return tensor
     whole = (total,)
     there, back = Reshaped(tensor.shape, whole), Reshaped(whole, tensor.shape)
-    return _permuted(tensor, Composed((there, _rolled_by(whole, [shift]), back)), tuple(range(tensor.ndim)))
+    return _permute_elements(tensor, Composed((there, _roll_map(whole, [shift]), back)), tuple(range(tensor.ndim)))
 
 
-def _permuted(tensor: SparseTensor, one: CoordinateMap, moved: Sequence[int]) -> SparseTensor:
+def _permute_elements(tensor: SparseTensor, one: CoordinateMap, moved: Sequence[int]) -> SparseTensor:
     """Apply a permutation of the elements that changes coordinates only in the dimensions `moved`."""
     if not moved:
         return tensor
     format = tensor.format if isinstance(one, _Flipped) else without_ranges(tensor.format)
     capacity = tensor.nse if format == tensor.format else None
     carried = tuple((dim, dim) for dim in range(tensor.ndim) if dim not in moved)
-    return relocated([tensor], Relocation((one,), tensor.shape, format, carried, capacity))
+    return relocate([tensor], Relocation((one,), tensor.shape, format, carried, capacity))
 
 
 @dataclass(frozen=True)
@@ -104,13 +104,15 @@ class _Rolled(CoordinateMap):
     shifts: tuple[tuple[int, int] | None, ...]
 
     def __call__(self, rows: Rows, xnp: ModuleType) -> Rows:
-        return [row if by is None else _rolled(row, *by, xnp) for row, by in zip(rows, self.shifts, strict=True)]
+        return [
+            row if by is None else _roll_coordinates(row, *by, xnp) for row, by in zip(rows, self.shifts, strict=True)
+        ]
 
 
-def _rolled(row: Array, shift: int, size: int, xnp: ModuleType) -> Array:
+def _roll_coordinates(row: Array, shift: int, size: int, xnp: ModuleType) -> Array:
     return row + xnp.where(row < size - shift, shift, shift - size).astype(row.dtype)  # never above the size
 
 
-def _rolled_by(shape: Sequence[int], shifts: Sequence[int]) -> _Rolled:
+def _roll_map(shape: Sequence[int], shifts: Sequence[int]) -> _Rolled:
     pairs = ((by % size if size else 0, size) for by, size in zip(shifts, shape, strict=True))
     return _Rolled(tuple((by, size) if by else None for by, size in pairs))

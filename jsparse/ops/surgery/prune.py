@@ -15,7 +15,7 @@ from jsparse.convert.composed import to_plain
 from jsparse.errors import DTypeError, PatternError, ShapeError, represented
 from jsparse.formats import Pattern
 from jsparse.ops.surgery.restrict import restrict
-from jsparse.ops.surgery.selection import capacity_for, is_traced, known_count, selected, used_slots
+from jsparse.ops.surgery.selection import capacity_for, is_traced, parse_count, select_slots, slots_in_use
 from jsparse.primitives.segments import largest
 from jsparse.tensor.composed import ComposedTensor
 from jsparse.tensor.leaves import check_leaves
@@ -75,9 +75,9 @@ def prune(
         count, known = _count(keep, self.nse)
         bound = capacity_for(known, self.pattern)
         capacity = capacity if bound is None else min(capacity, bound)
-        used = None if isinstance(self.pattern, Pattern) else used_slots(self.pattern)
+        used = None if isinstance(self.pattern, Pattern) else slots_in_use(self.pattern)
         kept = largest(self.values, count, valid=used, by_magnitude=True)
-    return selected(self, kept, nse, capacity)
+    return select_slots(self, kept, nse, capacity)
 
 
 def drop_zeros(self: SparseTensor, *, nse: int | None = None) -> SparseTensor:
@@ -91,17 +91,17 @@ def drop_zeros(self: SparseTensor, *, nse: int | None = None) -> SparseTensor:
     Shape and dtype stay. Raises PatternError if the entries exceed `nse`.
     """
     check_leaves(self, "A in A.drop_zeros")
-    return selected(self, _known(self.values) != 0, checked_nse(nse, "A.drop_zeros"), self.nse)
+    return select_slots(self, _stop_gradient(self.values) != 0, checked_nse(nse, "A.drop_zeros"), self.nse)
 
 
-def _known(values: jax.Array) -> Any:
+def _stop_gradient(values: jax.Array) -> Any:
     """Return the values without derivatives. Values that are not traced go to the host, where nothing is compiled."""
     return jax.lax.stop_gradient(values) if is_traced(values) else np.asarray(values)
 
 
 def _count(keep: Any, nse: int) -> tuple[Any, int]:
     """Return the number of entries that stay, limited to `nse`, and a known upper bound on that number."""
-    count, known = known_count(keep)
+    count, known = parse_count(keep)
     if count is None:
         raise ShapeError(
             f"Expected keep= of A.prune to be a number of entries, an integer >= 0, but got {represented(keep)}. For a "
@@ -138,7 +138,7 @@ def _of_threshold(tensor: SparseTensor, threshold: Any) -> Any:
             f"Expected threshold= of A.prune to be one real number, but got {least.dtype} of shape {least.shape}. For "
             f"a number for each entry write mask=(abs(A.values) >= t)."
         )
-    values, least = _known(tensor.values), _known(least)
+    values, least = _stop_gradient(tensor.values), _stop_gradient(least)
     absolute = jnp.abs(values) if is_traced(values, least) else np.abs(values)
     # The magnitude of the smallest integer is negative, abs(int8(-128)) == -128, and NaN is not >= 0: both stay.
     return ~((absolute >= 0) & (absolute < least))

@@ -11,12 +11,12 @@ import numpy as np
 
 from jsparse.base.arrays import Array, host_array
 from jsparse.base.limits import checked_nse
-from jsparse.convert.dynamic_creation import assembled
+from jsparse.convert.dynamic_creation import assemble_tensor
 from jsparse.errors import DTypeError, PatternError, ShapeError, represented
 from jsparse.formats import Format, Pattern
 from jsparse.formats.build import index_dtype
 from jsparse.ops.surgery.restrict import restrict
-from jsparse.ops.surgery.selection import capacity_for, coordinates, in_capacity, is_traced, known_count, used_slots
+from jsparse.ops.surgery.selection import capacity_for, coordinates, in_capacity, is_traced, parse_count, slots_in_use
 from jsparse.primitives.host import on_device
 from jsparse.primitives.routine import nonzero
 from jsparse.primitives.segments import largest
@@ -62,7 +62,7 @@ def regrow(self: SparseTensor, scores: TensorLike, k: jax.Array | int, *, nse: i
     assert isinstance(base.pattern, DynamicPattern)
     type_ = dynamic_type(base.shape, base.format, _capacity(base, most) if nse is None else nse)
     coords, entries = _with_new(base, scores, k, most)
-    made = assembled(coords, entries, type_, base.pattern)
+    made = assemble_tensor(coords, entries, type_, base.pattern)
     if isinstance(scores, SparseTensor) and isinstance(scores.pattern, DynamicPattern):
         assert isinstance(made.pattern, DynamicPattern)
         pattern = made.pattern.overflowed_with(scores.pattern)
@@ -99,17 +99,17 @@ def _new_entries(base: SparseTensor, scores: SparseTensor | jax.Array, k: jax.Ar
     assert isinstance(base.pattern, DynamicPattern)
     ones = SparseTensor._unchecked(base.pattern.in_use(jnp.ones(base.nse, np.bool_)), base.pattern)
     if isinstance(scores, SparseTensor):
-        free = jnp.asarray(used_slots(scores.pattern)) & ~restrict(ones, scores).values
+        free = jnp.asarray(slots_in_use(scores.pattern)) & ~restrict(ones, scores).values
         coords = jnp.asarray(coordinates(scores.pattern))
         outside = np.array(scores.shape, coords.dtype)[:, None]
-        return jnp.where(_chosen(scores.values, free, k), coords, outside)
+        return jnp.where(_mask_of_largest(scores.values, free, k), coords, outside)
     free = ~ones.todense()
     type_ = dynamic_type(scores.shape, Format.of("coo", scores.ndim), most)
-    mask = _chosen(scores.reshape(-1), free.reshape(-1), k).reshape(scores.shape)
+    mask = _mask_of_largest(scores.reshape(-1), free.reshape(-1), k).reshape(scores.shape)
     return coordinates(DynamicPattern(type_, nonzero(mask, type_)))
 
 
-def _chosen(scores: Array, free: Array, k: Array | int) -> Array:
+def _mask_of_largest(scores: Array, free: Array, k: Array | int) -> Array:
     """Return the mask of the k largest scores among the scores that `free` marks."""
     if not isinstance(scores, np.ndarray):
         scores = jax.lax.stop_gradient(scores)
@@ -126,12 +126,12 @@ def _of_static(tensor: SparseTensor, scores: SparseTensor | Array, k: jax.Array 
     if isinstance(scores, SparseTensor):
         assert isinstance(scores.pattern, Pattern)
         given = scores.pattern.rows()
-        chosen = _chosen(np.asarray(scores.values), ~_stored(rows, given, tensor.shape), k)
+        chosen = _mask_of_largest(np.asarray(scores.values), ~_is_stored(rows, given, tensor.shape), k)
         new = [row[chosen] for row in given]
     else:
         free = np.ones(scores.shape, np.bool_)
         free[tuple(rows)] = False
-        chosen = _chosen(np.asarray(scores).reshape(-1), free.reshape(-1), k)
+        chosen = _mask_of_largest(np.asarray(scores).reshape(-1), free.reshape(-1), k)
         new = list(np.unravel_index(np.flatnonzero(chosen), scores.shape))
     every = [np.concatenate(pair) for pair in zip(rows, new, strict=True)]
     values = np.asarray(tensor.values)
@@ -140,7 +140,7 @@ def _of_static(tensor: SparseTensor, scores: SparseTensor | Array, k: jax.Array 
     return SparseTensor._unchecked(on_device([summed], [tensor.values])[0], target)
 
 
-def _stored(rows: list[np.ndarray], given: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+def _is_stored(rows: list[np.ndarray], given: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
     """Return the mask that tells which `given` coordinates are among the coordinates `rows`."""
     every = [np.concatenate(pair) for pair in zip(rows, given, strict=True)]
     _, built = Pattern.from_rows(every, shape, Format.of("coo", len(shape)))
@@ -169,7 +169,7 @@ def _as_scores(scores: TensorLike, shape: tuple[int, ...]) -> SparseTensor | Arr
 
 def _count(k: Any, nse: int | None, size: int) -> tuple[Any, int]:
     """Convert k to the number of new entries. Also return an upper bound: k if it is known, `nse` if k is traced."""
-    count, known = known_count(k)
+    count, known = parse_count(k)
     if count is None:
         raise ShapeError(
             f"Expected k of A.regrow to be a number of entries, an integer >= 0, but got {represented(k)}."

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import Array
-from jsparse.convert.dynamic_creation import assembled
+from jsparse.convert.dynamic_creation import assemble_tensor
 from jsparse.errors import PatternError
 from jsparse.formats import DynamicType, Format, Level, Pattern
 from jsparse.formats.dynamic import sufficient_nse
@@ -28,7 +28,7 @@ def is_traced(*arrays: object) -> bool:
     return any(isinstance(array, jax.core.Tracer) for array in arrays)
 
 
-def known_count(x: Any) -> tuple[Any, int | None]:
+def parse_count(x: Any) -> tuple[Any, int | None]:
     """Return the number of entries `x` twice: as it is, and as an int, which is None if `x` is traced.
 
     A negative traced number becomes 0. The result is (None, None) unless `x` is a traced integer or an integer >= 0.
@@ -50,7 +50,7 @@ def coordinates(pattern: Pattern | DynamicPattern) -> Array:
     return expand(pattern.arrays, pattern.type)
 
 
-def used_slots(pattern: Pattern | DynamicPattern) -> Array:
+def slots_in_use(pattern: Pattern | DynamicPattern) -> Array:
     """Return the mask (nse,) of the slots that are not padding, as a numpy array for a static pattern."""
     if isinstance(pattern, Pattern):
         return np.ones(pattern.nse, np.bool_)
@@ -74,7 +74,7 @@ def capacity_for(entries: int, pattern: Pattern | DynamicPattern | DynamicType) 
     return sufficient_nse(DynamicType(pattern.shape, pattern.format, entries), pattern.format)
 
 
-def selected(tensor: SparseTensor, kept: Array, nse: int | None, capacity: int) -> SparseTensor:
+def select_slots(tensor: SparseTensor, kept: Array, nse: int | None, capacity: int) -> SparseTensor:
     """Keep the entries in the slots that the bool mask `kept` (nse,) marks. The format stays.
 
     If the pattern is static and the mask is known, the result is static, and `nse` is an upper bound that is checked.
@@ -89,7 +89,7 @@ def selected(tensor: SparseTensor, kept: Array, nse: int | None, capacity: int) 
     pattern = tensor.dynamic().pattern
     assert isinstance(pattern, DynamicPattern)
     coords, values = _without_others(pattern, tensor.values, kept, capacity)
-    made = assembled(
+    made = assemble_tensor(
         coords, values, dynamic_type(pattern.shape, pattern.format, capacity if nse is None else nse), pattern
     )
     return made.with_transpose() if pattern.derived else made

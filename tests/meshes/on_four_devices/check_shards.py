@@ -164,7 +164,7 @@ def test_bytes_of_products(devices, name, most):
     X = by_rows(mesh, np.ones((4096, 64), np.float32))
     text = jax.jit(lambda S, X: S @ X).lower(S, X).compile().as_text()
     moved = sum(int(a) * int(b) * 4 for a, b in PERMUTED.findall(text))
-    assert moved == S.layout.exchange.received(4 * 64) <= most * 1024
+    assert moved == S.layout.exchange.bytes_received(4 * 64) <= most * 1024
     assert set(collectives(text)) == {"collective-permute"}
     explained = jsparse.explain("ij,jk->ik", S, X)
     assert sum(n for _, n in explained.exchanges) == moved
