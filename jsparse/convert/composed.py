@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.convert.dynamic_composed import (
     dynamic_to_composed,
     dynamic_to_plain,
@@ -189,7 +189,7 @@ def without_padding(values: jax.Array, part: Part, shape: tuple[int, ...], fill:
     return jnp.reshape(blocks.at[slots].set(kept, unique_indices=True), -1)
 
 
-@remembered(maxsize=256)
+@memoize(maxsize=256)
 def _at_end(
     format: ComposedFormat, outer: Pattern, inner: tuple[int, ...], shape: tuple[int, ...]
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jsparse.base.limits import check_bytes, checked_nse
+from jsparse.base.limits import check_bytes, parse_nse
 from jsparse.convert.choice import choose_format
 from jsparse.convert.composed import to_composed, to_plain
 from jsparse.convert.dynamic_creation import converted, with_derived
@@ -42,7 +42,7 @@ def asformat(self: SparseTensor, format: Format | ComposedFormat | str, *, nse: 
     if isinstance(self, ComposedTensor):
         return self if target == self.format else to_plain(self).asformat(target, nse=nse)
     check_leaves(self, "A in A.asformat")
-    nse = checked_nse(nse, "asformat")
+    nse = parse_nse(nse, "asformat")
     if isinstance(target, ComposedFormat):
         return to_composed(self, target, nse)
     if isinstance(self.pattern, Pattern):
@@ -80,7 +80,7 @@ def dynamic(self: SparseTensor, nse: int | None = None) -> SparseTensor:
     no coordinates.
     """
     check_leaves(self, "A in A.dynamic")
-    nse = checked_nse(nse, "dynamic")
+    nse = parse_nse(nse, "dynamic")
     if isinstance(self.pattern, DynamicPattern):
         type_ = self.pattern.type if nse is None else dynamic_type(self.shape, self.format, nse)
         return self if type_ == self.pattern.type else converted(self, type_)

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from jax.typing import DTypeLike
 
-from jsparse.base.arrays import Array, check_numbers, given_dtype, host_array, jax_array
-from jsparse.base.limits import check_bytes, checked_nse
+from jsparse.base.arrays import Array, check_numbers, host_array, jax_array, parse_dtype
+from jsparse.base.limits import check_bytes, parse_nse
 from jsparse.convert.dynamic_creation import from_coordinate_blocks, given_coordinates
 from jsparse.convert.static_creation import static_tensor
 from jsparse.convert.sums import NUMBERS, scatter_sums
@@ -59,13 +59,13 @@ def from_coords(
     Raises PatternError (coordinates, capacity, no shape), ShapeError (values), FormatError and SubscriptError (format),
     DTypeError (no numbers; int64 indices are needed, but x64 is off), IntegerRangeError (integers beyond `dtype`).
     """
-    nse = checked_nse(nse, "from_coords")
+    nse = parse_nse(nse, "from_coords")
     if shape is None:
         raise PatternError(
             "Expected shape= of from_coords, the size of each dimension, which coordinates do not determine. Write "
             "SparseTensor.from_coords(coords, values, shape=(m, n))."
         )
-    target = None if dtype is None else given_dtype(dtype, "dtype= of from_coords to be a dtype of numbers")
+    target = None if dtype is None else parse_dtype(dtype, "dtype= of from_coords to be a dtype of numbers")
     sizes = sizes_of(shape)
     coords = given_coordinates(coords)
     values = _values(values, coords, sizes, target)

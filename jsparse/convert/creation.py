@@ -14,8 +14,8 @@ import numpy.typing as npt
 from jax.typing import DTypeLike
 
 from jsparse.base import _native
-from jsparse.base.arrays import check_numbers, device_array, given_dtype, host_array
-from jsparse.base.limits import checked_nse
+from jsparse.base.arrays import check_numbers, device_array, host_array, parse_dtype
+from jsparse.base.limits import parse_nse
 from jsparse.convert import dynamic_creation
 from jsparse.convert.choice import DEFAULT_USES, choose_format
 from jsparse.convert.composed import to_plain
@@ -83,8 +83,8 @@ def asarray(
         tensor = asarray(x, dtype=dtype, nse=nse)
         chosen = choose_format(tensor, uses).convert(tensor)
         return chosen.dynamic() if dynamic else chosen
-    nse = checked_nse(nse, "asarray")
-    dtype = None if dtype is None else given_dtype(dtype, "dtype= of asarray to be a dtype of numbers")
+    nse = parse_nse(nse, "asarray")
+    dtype = None if dtype is None else parse_dtype(dtype, "dtype= of asarray to be a dtype of numbers")
     if format is not None and not isinstance(x, SparseTensor) and is_composed(format):
         is_kept = is_scipy(x) and not dynamic and nse is None
         in_blocks = blocks_from_scipy(cast("sparray", x), format, dtype) if is_kept else None

@@ -18,7 +18,7 @@ import numpy as np
 
 from jsparse.base import _native
 from jsparse.base.dataclass import dataclass
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.convert.dynamic_composed import plain_format_of
 from jsparse.errors import FormatError, NotYetSupportedError
 from jsparse.formats import Format, Pattern, Relayout, default_format
@@ -79,7 +79,7 @@ def plain_pattern(composition: Composition) -> Pattern:
     return from_slots(composition).place
 
 
-@remembered(maxsize=256)
+@memoize(maxsize=256)
 def to_slots(pattern: Pattern, format: ComposedFormat) -> Conversion[Composition]:
     """How values move from a plain pattern to a composed format."""
     to_levels = relayout_to(pattern, format.blocks)
@@ -100,7 +100,7 @@ def to_slots(pattern: Pattern, format: ComposedFormat) -> Conversion[Composition
     return Conversion(Composition(pattern.shape, (part,)), (steps,))
 
 
-@remembered(maxsize=256)
+@memoize(maxsize=256)
 def from_slots(composition: Composition) -> Conversion[Pattern]:
     """How values move from a composition to csr, dcsr or csf. Padding is dropped."""
     to_levels = [_join_digits(part, composition.shape) for part in composition.parts]

@@ -136,6 +136,6 @@ def _ids(closed: Any, leaves: Sequence[Any], places: Sequence[int]) -> list[list
         return [reader.ids_of(number) for number in range(len(places))]
 
     traced, structure = jax.make_jaxpr(read, return_shape=True)(*leaves)
-    found = _compat.evaluated(_compat.without_dead_equations(traced), leaves)
+    found = _compat.evaluate_jaxpr(_compat.without_dead_equations(traced), leaves)
     ids: list[list[jax.Array]] = jax.tree.unflatten(jax.tree.structure(structure), found)
     return ids

@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from jsparse.base.arrays import aligned
+from jsparse.base.arrays import allocate_aligned
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import PatternError
 from jsparse.formats.build import index_dtype
@@ -172,7 +172,7 @@ def padded_arrays(
         if is_own and len(array) == length and array.dtype == type_.index_dtype:
             padded.append(array)
             continue
-        whole = aligned((length,), type_.index_dtype)
+        whole = allocate_aligned((length,), type_.index_dtype)
         whole[: len(array)] = array
         whole[len(array) :] = array[-1] if role == "pointers" else 0
         padded.append(whole)

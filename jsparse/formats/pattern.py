@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jsparse.base import _native
-from jsparse.base.memo import Owned, held_over_forks
+from jsparse.base.memo import Owned, hold_over_forks
 from jsparse.errors import PatternError, ShapeError
 from jsparse.formats.build import (
     Built,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _interned: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
-_lock = held_over_forks(threading.Lock())
+_lock = hold_over_forks(threading.Lock())
 
 
 class Pattern(Owned, SetOperators):

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from jsparse.base import _native
-from jsparse.base.memo import Owned, Owning, remembered
+from jsparse.base.memo import Owned, Owning, memoize
 from jsparse.errors import PatternError, ShapeError
 from jsparse.formats.build import build, frozen, index_dtype, without_memory
 from jsparse.formats.digits import Blocks
@@ -291,7 +291,7 @@ def _keys(pattern: Formatted) -> list[frozenset[int]]:
     return [*found, *map(frozenset, _distinct(pattern))] if isinstance(pattern, Pattern) else found
 
 
-@remembered(maxsize=64)
+@memoize(maxsize=64)
 def _distinct(pattern: Pattern) -> tuple[tuple[int], ...]:
     """The dimensions of singleton levels in which no two entries have the same coordinate.
 

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import Array
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.formats.build import index_dtype
 from jsparse.formats.dynamic import DynamicType
 from jsparse.formats.format import Format
@@ -101,7 +101,7 @@ def _split(pattern: Pattern | DynamicType, strides: Sequence[Strides]) -> tuple[
     return tuple(s for size, own in zip(pattern.shape, strides, strict=True) for s in digit_sizes(size, own)), format
 
 
-@remembered(maxsize=256)
+@memoize(maxsize=256)
 def split_pattern(pattern: Pattern, strides: tuple[Strides, ...]) -> Pattern | None:
     """Split each dimension of a static pattern. Returns None if there is no such pattern of the same entries."""
     found = _split(pattern, strides)

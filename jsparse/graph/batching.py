@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import numpy as np
 
-from jsparse.base.limits import checked_nse
+from jsparse.base.limits import parse_nse
 from jsparse.errors import DTypeError, PatternError, ShapeError, represented
 from jsparse.formats import Format, Pattern
 from jsparse.graph.graphs import Graph, as_graph, is_pattern, like
@@ -146,7 +146,7 @@ def diagonal(
     given: Sequence[Graph], found: list[SparseTensor], targets: Nodes, sources: Nodes, nse: int | None, what: str
 ) -> Graph:
     """Make the block diagonal graph, which is dynamic. It is a pattern if all graphs are patterns."""
-    edges = checked_nse(nse, f"jsparse.graph.{what}")
+    edges = parse_nse(nse, f"jsparse.graph.{what}")
     shape, format = (targets.capacity, sources.capacity), Format.of("csr", 2)
     starts = zip(*(own.starts[: own.graphs].tolist() for own in (targets, sources)), strict=True)
     maps = tuple(map(Offset, starts))

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jsparse.base.arrays import aligned, jax_array
+from jsparse.base.arrays import allocate_aligned, jax_array
 from jsparse.errors import ShapeError
 from jsparse.formats import Format, Pattern
 from jsparse.formats.build import index_dtype
@@ -55,7 +55,7 @@ def _loops(graph: SparseTensor, weight: jax.Array) -> SparseTensor:
     pattern = Pattern._trusted((nodes, nodes), Format.of("csr", 2), (numbers, numbers[:-1].copy()))
     if isinstance(weight, jax.core.Tracer) or not is_on_host(graph.values):
         return SparseTensor._unchecked(jnp.broadcast_to(weight, (nodes,)).astype(dtype), pattern)
-    weights = aligned((nodes,), dtype)
+    weights = allocate_aligned((nodes,), dtype)
     weights[...] = weight
     return SparseTensor._unchecked(on_device([weights], [graph.values])[0], pattern)
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.dataclass import dataclass
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.compiler.output_kind import Count
 from jsparse.compiler.problem import Problem, TensorType
 from jsparse.compiler.runtime.assembly_call import AssemblyCall, assembly_term, column_problem, counting_problem
@@ -106,7 +106,7 @@ def assembly_order(reached: OutputPattern, result: Pattern | DynamicType) -> tup
     return tuple(reached.kept[dim] for dim in result.format.order)
 
 
-@remembered(maxsize=256)
+@memoize(maxsize=256)
 def plan_assembly(reached: OutputPattern, order: tuple[IndexVar, ...]) -> AssemblyPlan:
     """Return the cheaper assembly of a result with the storage order `order`: one ordered plan, or plans and a sort."""
     if not reached.terms:

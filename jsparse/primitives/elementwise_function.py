@@ -73,7 +73,7 @@ class ElementwiseFunction:
 
     def __call__(self, *args: Any) -> Any:
         """Evaluate the function on scalars."""
-        (out,) = _compat.evaluated(self.jaxpr, args)
+        (out,) = _compat.evaluate_jaxpr(self.jaxpr, args)
         return out
 
     def tangent(self, active: tuple[bool, ...]) -> ElementwiseFunction:

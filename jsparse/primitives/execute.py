@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import Array
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.compiler.backends import DEFAULT
 from jsparse.compiler.dtypes import accumulator, is_complex, part, unrounded
 from jsparse.compiler.problem import Problem
@@ -60,7 +60,7 @@ def plan_kernel(spec: Spec, dtypes: tuple[str, ...]) -> tuple[Plan, KernelCall]:
     return make_plan(spec, dtypes, config.generator, tuned_schedule(spec, dtypes))
 
 
-@remembered(maxsize=256)
+@memoize(maxsize=256)
 def make_plan(
     spec: Spec, dtypes: tuple[str, ...], backend: str = DEFAULT, tuned: Schedule | None = None
 ) -> tuple[Plan, KernelCall]:
@@ -153,7 +153,7 @@ def plan_sum(specs: tuple[Spec, ...], factors: tuple[tuple[str, ...], ...], dtyp
     return _make_sum_plan(specs, dtypes, config.generator, tuple(map(tuned_schedule, specs, dtypes)))
 
 
-@remembered(maxsize=256)
+@memoize(maxsize=256)
 def _make_sum_plan(
     specs: tuple[Spec, ...], dtypes: tuple[tuple[str, ...], ...], backend: str, tuned: tuple[Schedule | None, ...]
 ) -> SumPlan | None:

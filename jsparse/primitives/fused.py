@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 
 from jsparse import _compat
-from jsparse.base.memo import remembered_of
+from jsparse.base.memo import memoize_weakly
 from jsparse.primitives.chain.equations import VIEWS
 from jsparse.primitives.chain.execute import execute_chain
 from jsparse.primitives.chain.expand import expanded
@@ -92,7 +92,7 @@ def as_chain(primitive: Any, otherwise: Callable[..., Any]) -> Callable[..., Any
 
 def evaluate_fused(*operands: Any, closed: Any) -> list[Any]:
     """Compute `fused` on platforms without kernels: one operation of the jaxpr after another."""
-    return _compat.evaluated(closed, operands)
+    return _compat.evaluate_jaxpr(closed, operands)
 
 
 def _abstract(*operands: Any, closed: Any) -> Any:
@@ -111,7 +111,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, closed: Any) -> Any
     return outs, [next(slopes) if d else zero for d, zero in zip(differentiable, zeros, strict=True)]
 
 
-@remembered_of
+@memoize_weakly
 @_compat.on_own_mesh
 def _linearized(closed: Any, active: tuple[bool, ...]) -> tuple[Any, Any, int]:
     """Return the two jaxprs of the JVP, and the number of results.
@@ -126,7 +126,7 @@ def _linearized(closed: Any, active: tuple[bool, ...]) -> tuple[Any, Any, int]:
 
         def of_active(*chosen: Any) -> Any:
             rest = iter(chosen)
-            return _compat.evaluated(closed, [next(rest) if a else x for x, a in zip(given, active, strict=True)])
+            return _compat.evaluate_jaxpr(closed, [next(rest) if a else x for x, a in zip(given, active, strict=True)])
 
         outs, slopes = jax.jvp(of_active, tuple(x for x, a in zip(given, active, strict=True) if a), changes)
         return [*outs, *(slopes[n] for n in results)]
@@ -144,7 +144,7 @@ def _linearized(closed: Any, active: tuple[bool, ...]) -> tuple[Any, Any, int]:
     outs, slopes = jaxpr.outvars[: len(closed.out_avals)], jaxpr.outvars[len(closed.out_avals) :]
     others = [equation for equation in jaxpr.eqns if equation.outvars[0] not in statistics]
     given, changes = jaxpr.invars[:count], jaxpr.invars[count:]
-    used = _compat.used_arguments(_compat.sub_jaxpr(jaxpr, others, [*given, *statistics, *changes], slopes))
+    used = _compat.find_used_arguments(_compat.sub_jaxpr(jaxpr, others, [*given, *statistics, *changes], slopes))
     kept = [v for v, is_used in zip(statistics, used[count:], strict=False) if is_used]
     first = _compat.sub_jaxpr(jaxpr, known, given, [*outs, *kept])
     second = _compat.sub_jaxpr(jaxpr, others, [*given, *kept, *changes], slopes)
@@ -185,7 +185,7 @@ def _transpose(cotangents: Sequence[Any], *operands: Any, closed: Any) -> list[A
     return [next(found) if is_linear else None for is_linear in linear]
 
 
-@remembered_of
+@memoize_weakly
 @_compat.on_own_mesh
 def _transposed(closed: Any, linear: tuple[bool, ...], live: tuple[bool, ...]) -> Any:
     """The jaxpr of the transpose: nonlinear arguments and live cotangents → cotangents of the linear arguments."""
@@ -196,7 +196,7 @@ def _transposed(closed: Any, linear: tuple[bool, ...], live: tuple[bool, ...]) -
 
         def of_linear(*unknown: Any) -> Any:
             left, right = iter(unknown), iter(known)
-            found = _compat.evaluated(closed, [next(left) if is_linear else next(right) for is_linear in linear])
+            found = _compat.evaluate_jaxpr(closed, [next(left) if is_linear else next(right) for is_linear in linear])
             return [x for x, is_live in zip(found, live, strict=True) if is_live]
 
         avals = [aval for aval, is_linear in zip(closed.in_avals, linear, strict=True) if is_linear]
@@ -214,7 +214,7 @@ def _batch(operands: Sequence[Any], axes: Sequence[int | None], *, closed: Any) 
     )
 
 
-@remembered_of
+@memoize_weakly
 @_compat.on_own_mesh
 def _batched(closed: Any, axes: tuple[int | None, ...], size: int) -> Any:
     avals = []
@@ -223,7 +223,7 @@ def _batched(closed: Any, axes: tuple[int | None, ...], size: int) -> Any:
         if axis is not None:
             shape.insert(axis, size)
         avals.append(jax.ShapeDtypeStruct(shape, aval.dtype))
-    function = jax.vmap(lambda *x: _compat.evaluated(closed, x), axes, axis_size=size)
+    function = jax.vmap(lambda *x: _compat.evaluate_jaxpr(closed, x), axes, axis_size=size)
     return _compat.without_mesh(_compat.without_constants(jax.make_jaxpr(function)(*avals)))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from jsparse import _compat
 from jsparse.base import _native
-from jsparse.base.arrays import aligned
+from jsparse.base.arrays import allocate_aligned
 from jsparse.compiler.runtime.routine import Routine
 from jsparse.compiler.signature import encoded
 from jsparse.errors import LeafError
@@ -61,8 +61,8 @@ def on_device(results: Sequence[np.ndarray], operands: Sequence[Any] = ()) -> li
         return [jnp.asarray(x) for x in results]
     for x in operands:
         if isinstance(x, jax.Array) and x.committed and len(x.devices()) == 1:
-            return _compat.handed_over(results, x.sharding)
-    return _compat.handed_over(results, None)
+            return _compat.put_on_device(results, x.sharding)
+    return _compat.put_on_device(results, None)
 
 
 def padded(values: Any, length: int, fill: complex = 0) -> Any:
@@ -74,7 +74,7 @@ def padded(values: Any, length: int, fill: complex = 0) -> Any:
 
 def padded_array(values: np.ndarray, length: int, fill: complex = 0) -> np.ndarray:
     """Return the result of `padded` as a numpy array to which nothing else refers."""
-    whole = aligned((length,), values.dtype)
+    whole = allocate_aligned((length,), values.dtype)
     whole[: len(values)] = values
     whole[len(values) :] = fill
     return whole
@@ -122,7 +122,7 @@ def run_routine(
     Raises LeafError for operands that do not fit the routine.
     """
     address, table, signature, recipe = _prepared(routine)
-    made = [aligned(shape, dtype) for shape, dtype in results]
+    made = [allocate_aligned(shape, dtype) for shape, dtype in results]
     try:
         failed = _native.run(address, [table, *host_arrays(operands), *made], 0, signature, recipe)
     except ValueError as error:

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.base.arrays import aligned
+from jsparse.base.arrays import allocate_aligned
 from jsparse.base.dataclass import dataclass
 from jsparse.formats import DynamicType, Pattern
 from jsparse.primitives.host import host_arrays, is_on_host, on_device
@@ -55,7 +55,7 @@ def _is_one(values: Any, pointers: Any) -> bool:
 def _in_use(values: Any, pointers: Any, padding: Padding, other: complex) -> np.ndarray:
     slots, (first, last) = padding.capacity * padding.below, host_arrays([values, pointers])
     used = min(int(last[-1]), padding.capacity) * padding.below
-    found = aligned((slots,), first.dtype)
+    found = allocate_aligned((slots,), first.dtype)
     found[:used] = first if len(first) == 1 else first[:used]
     found[used:] = other
     return found

@@ -122,7 +122,7 @@ class _Reader:
         """The scalars of an equation's results."""
         kind = equation.primitive.name
         if kind in _CALLS:
-            called = _compat.closed(next(equation.params[name] for name in _CALLED if name in equation.params))
+            called = _compat.close_jaxpr(next(equation.params[name] for name in _CALLED if name in equation.params))
             if is_exp_of_negative_square(equation, called):
                 return [self.named(exp_of_negative_square(self, operands[0]))]
             return self.read(called, operands)

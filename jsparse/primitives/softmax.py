@@ -29,7 +29,7 @@ import jax.numpy as jnp
 
 from jsparse import _compat
 from jsparse.base.dataclass import dataclass
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.compiler.dtypes import unrounded
 from jsparse.compiler.semiring import Semiring
 from jsparse.formats import DynamicType
@@ -145,7 +145,7 @@ def _softmax_jvp(
     return out, found.astype(out.dtype)
 
 
-@remembered(maxsize=256)
+@memoize(maxsize=256)
 def _tangent_jaxpr(spec: Spec, over: tuple[IndexVar, ...], types: Any, mesh: Any) -> Any:
     """The jaxpr of the tangent, for operands of these types, on a mesh."""
     avals = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in types]

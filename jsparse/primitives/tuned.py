@@ -20,7 +20,7 @@ import numpy as np
 
 from jsparse._compat import of_process_0
 from jsparse.base.dataclass import dataclass
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.compiler import cache
 from jsparse.compiler.backends import BACKENDS
 from jsparse.compiler.cache.entry import StoredKernel
@@ -75,7 +75,7 @@ def tuned_schedule(spec: Spec, dtypes: tuple[str, ...]) -> Schedule | None:
     return search.schedules.get(key)
 
 
-@remembered(maxsize=256)
+@memoize(maxsize=256)
 def _kept(spec: Spec, dtypes: tuple[str, ...], backend: str) -> Schedule | None:
     linker = BACKENDS[backend].linker
     if linker is None:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from jax.typing import DTypeLike
 
-from jsparse.base.arrays import Array, check_alive, check_numbers, given_dtype, jax_array
+from jsparse.base.arrays import Array, check_alive, check_numbers, jax_array, parse_dtype
 from jsparse.errors import LeafError, PatternError, ShapeError
 from jsparse.formats import Format, Pattern
 from jsparse.primitives.host import first
@@ -184,7 +184,7 @@ class SparseTensor(Valued, UnsupportedOperations):
         dtype(bfloat16)
         """
         check_leaves(self, "A in A.astype", tangents=True)
-        wanted = given_dtype(dtype, "a dtype of numbers for astype")
+        wanted = parse_dtype(dtype, "a dtype of numbers for astype")
         return self._unchecked(compiled(_cast, self.pattern, self.values, dtype=wanted), self.pattern)
 
     def to_coords(self) -> tuple[np.ndarray, jax.Array]:

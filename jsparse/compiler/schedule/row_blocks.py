@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from jsparse.base.dataclass import dataclass
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.cost import JAMMED, LANES, SEGMENT
@@ -44,7 +44,7 @@ def is_table(pattern: Pattern) -> bool:
     )
 
 
-@remembered(maxsize=64)
+@memoize(maxsize=64)
 def in_row_blocks(table: Pattern, rows: Pattern, size: int) -> Pattern:
     """Insert a dimension before the last one of a table: the block of `size` rows that contains the row of each point.
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
-from jsparse.base.arrays import given_dtype
+from jsparse.base.arrays import parse_dtype
 from jsparse.base.limits import check_bytes
 from jsparse.convert.creation import of_any_array
 from jsparse.errors import PatternError, shortened
@@ -172,5 +172,5 @@ def _filled(value: int, nse: int, built: Built, dtype: np.dtype) -> np.ndarray:
 
 def float_or(dtype: DTypeLike | None) -> np.dtype:
     """Return `dtype` as JAX converts it, by default JAX's float. Raises DTypeError unless it is numeric."""
-    found = given_dtype(float if dtype is None else dtype, "a dtype of numbers")
+    found = parse_dtype(float if dtype is None else dtype, "a dtype of numbers")
     return np.dtype(jnp.empty((), found).dtype)  # it warns about a dtype that needs x64

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base import _native
-from jsparse.base.arrays import Array, aligned, jax_array
+from jsparse.base.arrays import Array, allocate_aligned, jax_array
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats import Format, Pattern
@@ -183,7 +183,7 @@ def of_pairs(
     dtype = jnp.result_type(*values)
     first, second = (np.asarray(x).astype(dtype, copy=False) for x in values)
     with np.errstate(all="ignore"):
-        products = np.multiply(first, second, out=aligned(first.shape, dtype))
+        products = np.multiply(first, second, out=allocate_aligned(first.shape, dtype))
     return SparseTensor._unchecked(on_device([products], values)[0], pattern)
 
 

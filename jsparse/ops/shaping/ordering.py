@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import Array
-from jsparse.base.limits import checked_nse
+from jsparse.base.limits import parse_nse
 from jsparse.errors import DTypeError, PatternError, ShapeError, represented, shortened
 from jsparse.formats import Format, Level, Pattern
 from jsparse.formats.levels import COMPRESSED
@@ -52,7 +52,7 @@ def top_k(a: SparseLike, k: jax.Array | int, axis: int = -1, *, nse: int | None 
     if known is not None:
         rows = prod(size for dim, size in enumerate(tensor.shape) if dim != at)
         capacity = min(capacity, rows * known * _trailing(tensor.format, tensor.shape))
-    return selected(tensor, _largest(tensor, count, at), checked_nse(nse, "top_k"), capacity)
+    return selected(tensor, _largest(tensor, count, at), parse_nse(nse, "top_k"), capacity)
 
 
 def sort(a: SparseLike, axis: int = -1, *, descending: bool = False, stable: bool = True) -> SparseTensor:

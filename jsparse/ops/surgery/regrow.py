@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import Array, host_array
-from jsparse.base.limits import checked_nse
+from jsparse.base.limits import parse_nse
 from jsparse.convert.dynamic_creation import assembled
 from jsparse.errors import DTypeError, PatternError, ShapeError, represented
 from jsparse.formats import Format, Pattern
@@ -50,7 +50,7 @@ def regrow(self: SparseTensor, scores: TensorLike, k: jax.Array | int, *, nse: i
     """
     check_leaves(self, "A in A.regrow")
     scores = _as_scores(scores, self.shape)
-    nse = checked_nse(nse, "A.regrow")
+    nse = parse_nse(nse, "A.regrow")
     k, most = _count(k, nse, scores.nse if isinstance(scores, SparseTensor) else scores.size)
     if self.format.is_dense:  # everything is stored
         return self

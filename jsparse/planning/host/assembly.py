@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from jsparse.base import _native
-from jsparse.base.arrays import aligned
+from jsparse.base.arrays import allocate_aligned
 from jsparse.base.dataclass import dataclass
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.compiler.runtime.assembly_call import AssemblyCall, AssemblyTerm, assembly_term
 from jsparse.compiler.runtime.kernel_call import KernelCall, bind, run_counting
 from jsparse.compiler.runtime.routine import parameters
@@ -152,7 +152,7 @@ class HostEntries:
         format = self.format.of_entries(nse)
         capacity = 1 << max(nse - 1, 0).bit_length()
         call = _call(self.kernel, (self.format.shape, format, capacity), len(index), len(self.factors), self.stored)
-        out = [aligned(shape, dtype) for shape, dtype in call.results]
+        out = [allocate_aligned(shape, dtype) for shape, dtype in call.results]
         if call.bound.run([*arrays, *out]):
             raise Unfit  # the routine runs again by its own plan, which raises the error
         *levels, values = out
@@ -179,7 +179,7 @@ class _Call(NamedTuple):
     results: tuple[Result, ...]
 
 
-@remembered(maxsize=256)
+@memoize(maxsize=256)
 def _call(
     kernel: AssemblyTerm, stored: tuple[tuple[int, ...], Format, int], index: int, factors: int, dtype: np.dtype
 ) -> _Call:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from jsparse.base.arrays import aligned
+from jsparse.base.arrays import allocate_aligned
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.dtypes import as_dtype, is_complex
 from jsparse.compiler.runtime.kernel_call import run_recipe
@@ -66,7 +66,7 @@ class HostTerm:
             shape = tuple(self.before[n] for n in self.order)
         else:
             shape = (*self.before, moves[self.on].target.nse * self.inner)
-        out = aligned(shape, self.stored)
+        out = allocate_aligned(shape, self.stored)
         run_recipe(self.recipe, [*(x.array(operands, moves) for x in self.factors), *index, out])
         if self.on is None:
             out = stored_in(out, tuple(self.order.index(n) for n in range(len(self.order))))

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from jsparse import _compat
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.compiler.dtypes import DTYPES, accumulator, is_complex
 from jsparse.compiler.scalar import Apply, Number, Scalar
 from jsparse.compiler.statement import product_statement
@@ -149,7 +149,7 @@ def _elementwise(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Se
     return [_pointwise(drafts, equation, closed, operands)]
 
 
-@remembered(maxsize=1024)
+@memoize(maxsize=1024)
 def _of_scalars(primitive: Any, params: Any, dtypes: tuple[np.dtype, ...]) -> Any:
     """Return the closed jaxpr of an elementwise operation on scalars."""
     avals = [jax.ShapeDtypeStruct((), dtype) for dtype in dtypes]
@@ -219,7 +219,7 @@ def _dtypes(jaxpr: Any, varies: Sequence[bool]) -> set[Any]:
             varying.update(equation.outvars)
             found |= {v.aval.dtype for v in equation.outvars}
             for inner in _compat.jaxprs_in(equation.params):
-                own = _compat.closed(inner).jaxpr
+                own = _compat.close_jaxpr(inner).jaxpr
                 found |= _dtypes(own, given if len(own.invars) == len(given) else [True] * len(own.invars))
     return found
 

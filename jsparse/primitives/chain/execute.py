@@ -12,7 +12,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.base.memo import remembered_of
+from jsparse.base.memo import memoize_weakly
 from jsparse.compiler.problem import Problem, TensorType
 from jsparse.compiler.runtime.kernel_call import KernelCall, call_of, stage
 from jsparse.compiler.schedule import Schedule
@@ -28,14 +28,14 @@ from jsparse.primitives.storage_order import bound_names, index_arrays, static_p
 from jsparse.settings import config
 
 
-@remembered_of
+@memoize_weakly
 def planned(chain: Chain) -> tuple[Problem, tuple[Schedule, ...]]:
     """Return the problem with tensors in the layouts that the kernel uses, and the schedule of each statement."""
     problem = with_moved_operands(with_lanes_innermost(chain.problem, chain.stored))
     return wide_accumulation_schedules(problem, chain.stored)
 
 
-@remembered_of
+@memoize_weakly
 def _call(chain: Chain, backend: str) -> KernelCall:
     with stage("schedule"):
         problem, schedules = planned(chain)

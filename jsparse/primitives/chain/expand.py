@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from jsparse import _compat
-from jsparse.base.memo import remembered_of
+from jsparse.base.memo import memoize_weakly
 
 CALLS = ("jit", "pjit", "closed_call", "core_call", "jsparse_fused")
 WITH_DERIVATIVES = ("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "checkpoint", "remat", "remat2")
@@ -20,7 +20,7 @@ COMPOSED: dict[str, Callable[..., Any]] = {}
 """
 
 
-@remembered_of
+@memoize_weakly
 def flattened(closed: Any) -> Any:
     """The closed jaxpr with the equations of jitted functions in place of their calls.
 
@@ -29,13 +29,13 @@ def flattened(closed: Any) -> Any:
     return _traced(closed, {}, CALLS)
 
 
-@remembered_of
+@memoize_weakly
 def without_calls(closed: Any) -> Any:
     """The jaxpr without any calls. Custom derivative rules are lost."""
     return _traced(closed, {}, EVERY)
 
 
-@remembered_of
+@memoize_weakly
 def expanded(closed: Any) -> Any:
     """The jaxpr without any calls. Softmax and logsumexp become products and elementwise functions of entries.
 
@@ -78,7 +78,7 @@ def _run(
     for equation in jaxpr.eqns:
         operands, name = [value(v) for v in equation.invars], equation.primitive.name
         if name in calls:
-            inner = _compat.closed(next(iter(_compat.jaxprs_in(equation.params))))
+            inner = _compat.close_jaxpr(next(iter(_compat.jaxprs_in(equation.params))))
             found = _run(inner.jaxpr, inner.consts, operands, composed, calls)
         elif name in composed:
             found = [composed[name](*operands, **equation.params)]

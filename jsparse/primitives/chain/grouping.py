@@ -16,7 +16,7 @@ from typing import Any
 
 from jsparse import _compat
 from jsparse.base.dataclass import dataclass
-from jsparse.base.memo import remembered_of
+from jsparse.base.memo import memoize_weakly
 from jsparse.compiler.schedule.shared_loops import shared_loops
 from jsparse.compiler.schedule.statements import shares_cheaply, with_lanes_innermost
 from jsparse.primitives.chain.drafts import ChainError
@@ -47,7 +47,7 @@ class Step:
     reason: str = ""
 
 
-@remembered_of
+@memoize_weakly
 def groups(closed: Any) -> tuple[Any, tuple[Step, ...]]:
     """Return the flattened jaxpr, and the steps that compute its results."""
     jaxpr = flattened(closed).jaxpr
@@ -81,7 +81,7 @@ def run_groups(closed: Any, operands: Sequence[Any], run: Callable[[Any, Sequenc
 
     for step in steps:
         given = [value(v) for v in step.invars]
-        found = run(step.closed, given) if step.is_fused else _compat.evaluated(step.closed, given)
+        found = run(step.closed, given) if step.is_fused else _compat.evaluate_jaxpr(step.closed, given)
         env.update(zip(step.outvars, found, strict=True))
     return [value(v) for v in jaxpr.outvars]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from jsparse import _compat
 from jsparse.base.dataclass import dataclass
-from jsparse.base.memo import remembered_of
+from jsparse.base.memo import memoize_weakly
 from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.problem import Axis, Dense, Positions, Problem, TensorType
 from jsparse.compiler.scalar import Number, accesses_of, replaced
@@ -87,7 +87,7 @@ class Chain:
         return any(used != walk.stored for used, walk in zip(self.stored, self.walks, strict=True))
 
 
-@remembered_of
+@memoize_weakly
 def translated(closed: Any) -> Chain | ChainError:
     """Translate a closed jaxpr without constants to a chain. Returns the chain, or the reason why there is none."""
     jaxpr, found = closed.jaxpr, Translation()
