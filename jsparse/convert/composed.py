@@ -21,7 +21,7 @@ from jsparse.convert.slots import from_slots, onto_slots, plain_pattern, to_slot
 from jsparse.errors import NotYetSupportedError, PatternError
 from jsparse.formats import Format, Pattern, default_format
 from jsparse.formats.composed import ComposedFormat, Width
-from jsparse.formats.dynamic import padded_arrays
+from jsparse.formats.dynamic import pad_arrays
 from jsparse.formats.format import is_auto
 from jsparse.primitives.host import on_device, padded
 from jsparse.tensor.composed import ComposedTensor, Composition, Part, join_values, within
@@ -152,7 +152,7 @@ def _dynamic_part(part: Part, nse: int | None) -> Part:
     shape = (*outer.shape[:-1], slots) if part.has_slots else outer.shape
     entries = min(outer.nse if nse is None else slots, prod(outer.shape[: len(part.format.blocks.outer)]))
     type_ = dynamic_type(shape, outer.format, entries)
-    dynamic_outer = DynamicPattern(type_, tuple(on_device(padded_arrays(type_, outer.arrays))))
+    dynamic_outer = DynamicPattern(type_, tuple(on_device(pad_arrays(type_, outer.arrays))))
     return replace(part, pattern=dynamic_outer, slots=slots if part.has_slots else type_.nse)
 
 

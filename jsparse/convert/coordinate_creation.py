@@ -131,5 +131,5 @@ def _static(
     _check_values(values, coords.shape[1:], sizes)
     if not rows:
         total = scatter_sums(values, (np.zeros(len(values), np.int32),), (1,), dtype)
-        return SparseTensor(total, Pattern._trusted((), layout, ()))
+        return SparseTensor(total, Pattern._of_valid((), layout, ()))
     return static_tensor(rows, values, sizes, layout, dtype)

@@ -219,7 +219,7 @@ def _resolved(format: Format | str | None, ndim: int) -> Format:
 def _from_dense(x: np.ndarray, format: Format | str | None, dtype: np.dtype | None) -> SparseTensor:
     layout = _resolved(format, x.ndim)
     if layout.is_dense:
-        pattern = Pattern._trusted(x.shape, layout, ())
+        pattern = Pattern._of_valid(x.shape, layout, ())
         return _make(x.transpose(layout.order).reshape(-1), pattern, dtype)
     if not x.flags.c_contiguous:
         x = np.ascontiguousarray(x)
@@ -227,10 +227,10 @@ def _from_dense(x: np.ndarray, format: Format | str | None, dtype: np.dtype | No
         rows = prod(x.shape[:-1])  # not x.size // x.shape[-1]: rows may have length 0
         wide = max(x.size, rows, x.shape[-1]) >= 2**31
         pointers, columns, values = _native.compress_dense(x, rows, _kind(x.dtype), wide)
-        return _make(values, Pattern._trusted(x.shape, layout, (pointers, columns)), dtype, fresh=True)
+        return _make(values, Pattern._of_valid(x.shape, layout, (pointers, columns)), dtype, fresh=True)
     _, offsets, values = _native.compress_dense(x, 1, _kind(x.dtype), x.size >= 2**31)
     pattern, built = Pattern.from_rows(np.unravel_index(offsets, x.shape), x.shape, layout)
-    return _make(built.summed(values), pattern, dtype, fresh=True)
+    return _make(built.sum_per_slot(values), pattern, dtype, fresh=True)
 
 
 def _dense_above(layout: Format) -> bool:

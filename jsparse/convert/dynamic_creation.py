@@ -19,12 +19,12 @@ from jsparse.base.limits import check_constant
 from jsparse.convert.static_creation import static_tensor
 from jsparse.convert.sums import NUMBERS, scatter_sums, slot_sums, summands
 from jsparse.errors import PatternError, ShapeError, shortened
-from jsparse.formats import DynamicType, Format, derived_format
+from jsparse.formats import DynamicType, Format, index_format
 from jsparse.formats.build import build, build_summed
-from jsparse.formats.dynamic import core_type, padded_arrays, slots_dtype
-from jsparse.formats.relayout import reordered
+from jsparse.formats.dynamic import core_type, pad_arrays, slots_dtype
+from jsparse.formats.relayout import reorder_entries
 from jsparse.formats.set_operations import Stored
-from jsparse.formats.validate import as_coordinates, checked_rows
+from jsparse.formats.validate import as_coordinates, as_index_rows
 from jsparse.notation.ellipsis import letters_of
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.host import is_on_host, on_device, padded_array
@@ -214,7 +214,7 @@ def converted(tensor: SparseTensor, type_: DynamicType) -> SparseTensor:
     assert isinstance(tensor.pattern, DynamicPattern)
     whole = _whole(tensor.pattern, type_.format) if is_on_host(tensor.values) else None
     if whole is not None:
-        arrays, gather = reordered(whole, type_.format)
+        arrays, gather = reorder_entries(whole, type_.format)
         count = whole.nse if gather is None else len(gather)
         if count > type_.nse:
             raise overflow_error(type_, count)
@@ -224,7 +224,7 @@ def converted(tensor: SparseTensor, type_: DynamicType) -> SparseTensor:
         if gather is None or count < type_.nse:
             moved = padded_array(moved, type_.nse)
         operands = [tensor.values, *tensor.pattern.arrays]
-        values, *made = on_device([moved, *padded_arrays(type_, arrays, shared=whole.arrays)], operands)
+        values, *made = on_device([moved, *pad_arrays(type_, arrays, shared=whole.arrays)], operands)
         return SparseTensor._unchecked(values, DynamicPattern(type_, tuple(made)))
     return assembled(expand(tensor.pattern.arrays, tensor.pattern.type), tensor.values, type_, tensor.pattern)
 
@@ -266,7 +266,7 @@ def with_derived(pattern: DynamicPattern) -> DynamicPattern:
     order = tuple(reversed(core.format.order))
     if order == core.format.order:
         return pattern
-    type_ = DynamicType(core.shape, derived_format(cast(Any, core), order), core.nse)
+    type_ = DynamicType(core.shape, index_format(cast(Any, core), order), core.nse)
     whole = _whole(DynamicPattern(core, pattern.arrays), type_.format)
     if whole is not None:
         return replace(pattern, derived=(_derived(whole, type_, pattern.arrays),))
@@ -276,13 +276,13 @@ def with_derived(pattern: DynamicPattern) -> DynamicPattern:
 
 def _derived(whole: Stored, type_: DynamicType, operands: Sequence[jax.Array]) -> Derived:
     """Make the transposed index of known entries on the host. A program makes an equal index by `assemble`."""
-    arrays, moved = reordered(whole, type_.format)
+    arrays, moved = reorder_entries(whole, type_.format)
     count, dtype = whole.nse, slots_dtype(type_, type_.nse)
     gather, scatter = np.arange(type_.nse, dtype=dtype), np.full(type_.nse, -1, dtype)
     if moved is not None:
         gather[:count] = moved
     scatter[:count] = _native.invert(gather[:count], count)
-    made = on_device([*padded_arrays(type_, arrays, shared=whole.arrays), gather, scatter], operands)
+    made = on_device([*pad_arrays(type_, arrays, shared=whole.arrays), gather, scatter], operands)
     return Derived(type_, tuple(made[:-2]), *made[-2:])
 
 
@@ -329,17 +329,17 @@ def assembled_on_host(
     used = inside(given, type_.shape)
     if used is not None:
         given, entries = given[:, used], entries[used]
-    rows = checked_rows(list(given))
+    rows = as_index_rows(list(given))
     found = build_summed(rows, entries, type_.shape, type_.format) if entries.ndim == 1 else None
     if found is None:
         built = build(rows, type_.shape, type_.format)
-        found = built.arrays, built.summed(entries)
+        found = built.arrays, built.sum_per_slot(entries)
     arrays, sums = found
     if len(sums) > type_.nse:
         return len(sums)
     sums = narrow_array(sums.reshape(-1), NUMBERS, dtype)
     made = padded_array(sums, type_.nse * prod(entries.shape[1:]))
-    first, *others = on_device([made, *padded_arrays(type_, arrays)], [values, coords])
+    first, *others = on_device([made, *pad_arrays(type_, arrays)], [values, coords])
     return first, tuple(others)
 
 

@@ -114,7 +114,7 @@ def _subgraphs(whole: SparseTensor, starts: np.ndarray) -> list[SparseTensor]:
     nodes, edges = pairwise(starts.tolist()), pairwise((bounds - bounds[0]).tolist())
     for (start, end), (first, last) in zip(nodes, edges, strict=True):
         arrays = pointers[start : end + 1] - pointers[start], own[first:last].copy()
-        patterns.append(Pattern._trusted((end - start, end - start), whole.format, arrays))
+        patterns.append(Pattern._of_valid((end - start, end - start), whole.format, arrays))
     return list(map(SparseTensor._unchecked, split(whole.values, bounds.tolist()), patterns))
 
 

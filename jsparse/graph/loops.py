@@ -52,7 +52,7 @@ def _loops(graph: SparseTensor, weight: jax.Array) -> SparseTensor:
     """Make the loops of all nodes. Known loops are made on the host, since graphs often have new numbers of nodes."""
     nodes, dtype = graph.shape[0], np.dtype(jnp.result_type(graph.values, weight))
     numbers = np.arange(nodes + 1, dtype=index_dtype([nodes], []))
-    pattern = Pattern._trusted((nodes, nodes), Format.of("csr", 2), (numbers, numbers[:-1].copy()))
+    pattern = Pattern._of_valid((nodes, nodes), Format.of("csr", 2), (numbers, numbers[:-1].copy()))
     if isinstance(weight, jax.core.Tracer) or not is_on_host(graph.values):
         return SparseTensor._unchecked(jnp.broadcast_to(weight, (nodes,)).astype(dtype), pattern)
     weights = allocate_aligned((nodes,), dtype)

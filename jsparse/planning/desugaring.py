@@ -177,9 +177,9 @@ def relation(array: Any, size: int) -> Pattern | DynamicPattern:
     inside = (known >= 0) & (known < size)
     dtype = index_dtype(shape, [known.size])
     if inside.all():
-        return Pattern._trusted(shape, _format(array.ndim, False), (known.astype(dtype),))
+        return Pattern._of_valid(shape, _format(array.ndim, False), (known.astype(dtype),))
     pointers = np.concatenate([[0], np.cumsum(inside)]).astype(dtype)
-    return Pattern._trusted(shape, _format(array.ndim, True), (pointers, known[inside].astype(dtype)))
+    return Pattern._of_valid(shape, _format(array.ndim, True), (pointers, known[inside].astype(dtype)))
 
 
 def traced_relation(array: Any, size: int, lead: int = 0) -> DynamicPattern:

@@ -17,7 +17,7 @@ from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask, Semiring
 from jsparse.errors import LeafError
 from jsparse.formats import DynamicType, Pattern
 from jsparse.formats.dynamic import index_operands
-from jsparse.formats.relayout import derived_format, relayout_to
+from jsparse.formats.relayout import index_format, relayout_to
 from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.notation.einsum import operand_name
 
@@ -243,7 +243,7 @@ def _with_pointers(number: int, walks: Sequence[PatternAccess]) -> Stored:
     located = [v for v, level in zip(walks[number].indices, levels, strict=True) if not level.unique and v in others]
     if not located or not levels[-1].unique:
         return pattern
-    found = relayout_to(pattern, derived_format(pattern, pattern.format.order))
+    found = relayout_to(pattern, index_format(pattern, pattern.format.order))
     return found.target if found.is_identity else pattern
 
 

@@ -28,7 +28,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import Owned, Owning
 from jsparse.errors import PatternError
 from jsparse.formats import DynamicType, Format, Pattern
-from jsparse.formats.composed import ComposedFormat, Decomposed, named
+from jsparse.formats.composed import ComposedFormat, Decomposed, find_format
 from jsparse.formats.format import digit_format, outer_format, permutation
 from jsparse.formats.serialized import format_values, pattern_bytes, read_format, read_pattern, read_type, type_bytes
 from jsparse.formats.set_operators import SetOperators
@@ -93,7 +93,7 @@ class Part:
             return outer
         format, shape, arrays = digit_format(self.format.blocks.outer), outer.shape[:-1], outer.arrays[:-1]
         if isinstance(outer, Pattern):
-            return Pattern._trusted(shape, format, arrays)
+            return Pattern._of_valid(shape, format, arrays)
         return DynamicPattern(DynamicType(shape, format, outer.nse), arrays)
 
     @cached_property
@@ -117,7 +117,7 @@ class Composition(Owning, SetOperators):
     @staticmethod
     def of_blocks(outer: Pattern | DynamicPattern, rows: int, columns: int) -> Composition:
         """The matrix in bsr with blocks at the entries of a matrix in csr."""
-        format, shape = named("bsr", f"({rows}, {columns})", 2), (outer.shape[0] * rows, outer.shape[1] * columns)
+        format, shape = find_format("bsr", f"({rows}, {columns})", 2), (outer.shape[0] * rows, outer.shape[1] * columns)
         assert format is not None
         return Composition(shape, (Part.of(format, outer, outer.nse, shape),))
 
@@ -343,7 +343,7 @@ def _of_part(values: Array, part: Part, shape: tuple[int, ...]) -> SparseTensor:
     blocks = part.format.blocks
     if not blocks.is_plain or part.has_slots or not isinstance(part.pattern, Pattern):
         return ComposedTensor._unchecked(values, Composition(shape, (part,)))
-    return SparseTensor._unchecked(values, Pattern._trusted(shape, Format(blocks.plain_levels), part.pattern.arrays))
+    return SparseTensor._unchecked(values, Pattern._of_valid(shape, Format(blocks.plain_levels), part.pattern.arrays))
 
 
 def _restored(values: Any, pattern: Composition) -> ComposedTensor:

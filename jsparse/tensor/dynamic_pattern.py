@@ -20,7 +20,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes
 from jsparse.errors import DTypeError, NotYetSupportedError, PatternError, ShapeError
 from jsparse.formats import DynamicType, Format, Pattern
-from jsparse.formats.dynamic import OfDynamicType, core_type, extended_type, pad, transposed_type, trim, trimmed
+from jsparse.formats.dynamic import OfDynamicType, core_type, extend_type, pad, transpose_type, trim, trim_arrays
 from jsparse.formats.format import permutation
 from jsparse.formats.set_operations import Stored
 from jsparse.formats.set_operators import SetOperators, check_static
@@ -256,11 +256,11 @@ class DynamicPattern(OfDynamicType, SetOperators):
 
     def transposed(self, axes: Sequence[int]) -> DynamicPattern:
         """The pattern of the logically transposed tensor, with the same index arrays."""
-        return self.retyped(transposed_type(self.type, permutation(axes, self.ndim)))
+        return self.retyped(transpose_type(self.type, permutation(axes, self.ndim)))
 
     def extended(self, sizes: Sequence[int]) -> DynamicPattern:
         """The pattern with last dimensions of these sizes added, stored by dense levels, with the same index arrays."""
-        return self.retyped(extended_type(self.type, tuple(sizes)))
+        return self.retyped(extend_type(self.type, tuple(sizes)))
 
     def _combined(self, symbol: str, other: Any) -> DynamicPattern:
         check_static(symbol, self, Pattern)
@@ -294,7 +294,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
 
         Raises PatternError if the index arrays are invalid, and after an overflow.
         """
-        return trimmed(self.type, self._on_host(self.arrays))
+        return trim_arrays(self.type, self._on_host(self.arrays))
 
     def to_static(self) -> Pattern:
         """The static pattern of the entries in use. The arrays have to be concrete.

@@ -496,7 +496,7 @@ def dense_array(x: Any) -> jax.Array:
 
 def dense_levels(x: jax.Array, layout: Format) -> SparseTensor:
     """Store an array, traced or not, in a tensor with dense levels only. Its pattern, without arrays, is static."""
-    pattern = Pattern._trusted(tuple(x.shape), layout, ())
+    pattern = Pattern._of_valid(tuple(x.shape), layout, ())
     return SparseTensor._unchecked(jnp.transpose(x, layout.order).reshape(-1), pattern)
 
 

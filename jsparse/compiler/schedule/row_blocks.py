@@ -60,7 +60,7 @@ def in_row_blocks(table: Pattern, rows: Pattern, size: int) -> Pattern:
     format = Format((*table.format.levels[:-1], Level(SINGLETON, last), Level(SINGLETON, last + 1)))
     dtype = index_dtype(shape, [table.nse])
     blocks = (rows.coordinates(last) // size).astype(dtype)
-    return Pattern._trusted(shape, format, (blocks, table.coordinates(last).astype(dtype)))
+    return Pattern._of_valid(shape, format, (blocks, table.coordinates(last).astype(dtype)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.degrees import SAMPLE, common_share, degree_groups, skew
 from jsparse.compiler.schedule.layout import Stored
-from jsparse.formats import Pattern, determined_levels
+from jsparse.formats import Pattern, find_determined_levels
 from jsparse.formats.levels import is_single
 from jsparse.notation.assignment import IndexVar
 
@@ -74,7 +74,7 @@ def single_levels(names: Sequence[IndexVar], walk: Sequence[IndexVar], pattern: 
     levels, moved = pattern.format.levels, walked_levels(names, walk)
     if moved == tuple(range(len(names))):
         return tuple(is_single(levels, n) for n in range(len(names)))
-    return determined_levels(pattern, tuple(pattern.format.order[level] for level in moved))
+    return find_determined_levels(pattern, tuple(pattern.format.order[level] for level in moved))
 
 
 def trip_counts(
@@ -279,7 +279,7 @@ def _fans(problem: Problem, names: Sequence[IndexVar], walk: Sequence[IndexVar],
         counts = [float(size) for size in pattern.level_sizes]
     else:
         sizes = [float(problem.size[var] or UNKNOWN) for var in order]
-        dense_outermost = sizes[0] <= DERIVED_DENSE * pattern.nse  # an approximation of `formats.derived_format`
+        dense_outermost = sizes[0] <= DERIVED_DENSE * pattern.nse  # an approximation of `formats.index_format`
         dense_outermost = dense_outermost and not any(single[1:2])
         kinds = [(dense_outermost, not dense_outermost, True), *[(False, not one, True) for one in single[1:]]]
         counts = [min(float(pattern.nse), product) for product in accumulate(sizes, mul)]

@@ -94,7 +94,7 @@ def full(
             f'jsparse.full(shape, x, format="dense"), or jsparse.SparseTensor(jnp.full(P.nse, x), P) for a pattern P.'
         )
     check_bytes(sizes, float_or(kind), "the values of all elements", "Ask for fewer.")
-    return SparseTensor(jnp.full(math.prod(sizes), fill_value, float_or(kind)), Pattern._trusted(sizes, layout, ()))
+    return SparseTensor(jnp.full(math.prod(sizes), fill_value, float_or(kind)), Pattern._of_valid(sizes, layout, ()))
 
 
 def ones(
@@ -167,7 +167,7 @@ def _constant(
 def _filled(value: int, nse: int, built: Built, dtype: np.dtype) -> np.ndarray:
     if not built.count:
         return np.zeros(nse, dtype)
-    return built.summed(np.full(built.count, value, dtype))
+    return built.sum_per_slot(np.full(built.count, value, dtype))
 
 
 def float_or(dtype: DTypeLike | None) -> np.dtype:

@@ -208,7 +208,7 @@ def _in_segments(
     coordinates = _native.take(first[1], of_left)
     coordinates *= dtype.type(right.shape[last])
     coordinates += _native.take(second[1], of_right)
-    return Pattern._trusted(tuple(shape), format, (pointers, coordinates)), of_left, of_right
+    return Pattern._of_valid(tuple(shape), format, (pointers, coordinates)), of_left, of_right
 
 
 def _sorted_pairs(

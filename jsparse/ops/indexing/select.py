@@ -14,7 +14,7 @@ import numpy as np
 from jsparse.convert.dynamic_creation import from_traced_coords
 from jsparse.errors import PatternError
 from jsparse.formats import Pattern
-from jsparse.formats.dynamic import core_type, extended_type
+from jsparse.formats.dynamic import core_type, extend_type
 from jsparse.ops.indexing.at_coords import elements_at
 from jsparse.ops.indexing.gathered import gathered
 from jsparse.ops.indexing.index import Index
@@ -126,7 +126,7 @@ def _arranged(made: SparseTensor, labels: Sequence[Label], wanted: Sequence[Labe
         return made
     if isinstance(pattern, Pattern):
         return SparseTensor._unchecked(made.values, pattern.extended(added).transposed(axes))
-    extended = pattern.retyped(extended_type(pattern.type, added))
+    extended = pattern.retyped(extend_type(pattern.type, added))
     return SparseTensor._unchecked(made.values, extended.transposed(axes))
 
 

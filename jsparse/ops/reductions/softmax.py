@@ -119,7 +119,7 @@ def logsumexp(A: TensorLike, axis: Axis = None, *, keepdims: bool = False) -> ja
     if isinstance(A, ComposedTensor):
         # The digits of each dimension are joined, and what lies beyond the shape is cut off.
         dims = [dim for dim in range(A.ndim) if dim not in reduced]
-        padded = A.pattern.parts[0].format.blocks.padded(A.shape)
+        padded = A.pattern.parts[0].format.blocks.round_up(A.shape)
         found = logsumexp(*_in_digits(A, reduced)).reshape([padded[dim] for dim in dims])
         found = found[tuple(slice(A.shape[dim]) for dim in dims)]
         return with_kept_axes(found, reduced, A.ndim, keepdims)

@@ -17,7 +17,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.convert.dynamic_creation import from_traced_coords
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats import DynamicType, Format, Pattern
-from jsparse.formats.dynamic import extended_type, padded_arrays, transposed_type
+from jsparse.formats.dynamic import extend_type, pad_arrays, transpose_type
 from jsparse.formats.validate import sizes_of
 from jsparse.ops.relocation.blocks import Lead, lead_pattern, lead_type, split_format
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Offset
@@ -70,7 +70,7 @@ def relocated(tensors: Sequence[SparseTensor], relocation: Relocation) -> Sparse
     known = all(isinstance(tensor.pattern, Pattern) for tensor in tensors)
     carried = _carried_levels(tensors, relocation)
     if known and (joined := _joined(tensors, relocation)) is not None:
-        return SparseTensor._unchecked(joined[1], Pattern._trusted(relocation.shape, relocation.format, joined[0]))
+        return SparseTensor._unchecked(joined[1], Pattern._of_valid(relocation.shape, relocation.format, joined[0]))
     if known:
         return _static(tensors, relocation, carried)
     if relocation.is_wide:
@@ -78,10 +78,10 @@ def relocated(tensors: Sequence[SparseTensor], relocation: Relocation) -> Sparse
         check_width(np.dtype(np.int64), f"a dynamic tensor with positions up to {reached:,}")
     if relocation.capacity is not None and all(map(_can_be_static, tensors)):
         target = split_format(relocation.format, relocation.shape, carried)
-        type_ = transposed_type(_type_of(target, relocation.capacity), target.axes)
+        type_ = transpose_type(_type_of(target, relocation.capacity), target.axes)
         arrays, values = _joined(tensors, relocation) or _assembled(tensors, relocation, carried)
         if len(values) <= type_.nse:
-            pattern = DynamicPattern(type_, tuple(on_device(padded_arrays(type_, arrays))))
+            pattern = DynamicPattern(type_, tuple(on_device(pad_arrays(type_, arrays))))
             return SparseTensor._unchecked(padded(values, type_.nse), pattern)
     return _dynamic(tuple(map(_with_leaves, tensors)), relocation, carried)
 
@@ -117,7 +117,7 @@ def _can_be_static(tensor: SparseTensor) -> bool:
 
 def _type_of(target: Lead, capacity: int) -> DynamicType:
     """The dynamic type of a result whose block dimensions come last."""
-    return extended_type(dynamic_type(target.shape, target.format, capacity // max(target.elements, 1)), target.block)
+    return extend_type(dynamic_type(target.shape, target.format, capacity // max(target.elements, 1)), target.block)
 
 
 def _check_largest(relocation: Relocation) -> None:

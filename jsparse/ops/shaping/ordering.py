@@ -247,7 +247,7 @@ def _sorted_rows(rows: SparseTensor, axis: int, descending: bool) -> SparseTenso
     values, places = _sorted(rows.values, starts, rows.shape[axis], descending)
     if isinstance(pattern, Pattern) and is_known(places):
         arrays = (*above, starts, np.asarray(places))
-        return SparseTensor._unchecked(values, Pattern._trusted(pattern.shape, pattern.format, arrays))
+        return SparseTensor._unchecked(values, Pattern._of_valid(pattern.shape, pattern.format, arrays))
     dynamic = rows.dynamic().pattern
     assert isinstance(dynamic, DynamicPattern)
     *above, starts, _ = dynamic.arrays

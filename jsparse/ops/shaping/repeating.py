@@ -165,7 +165,7 @@ def _widened(tensor: SparseTensor, dim: int, size: int) -> SparseTensor:
         values = jnp.broadcast_to(tensor.values.reshape(above, 1, below), (above, size, below)).reshape(-1)
     pattern: Any = tensor.pattern
     if isinstance(pattern, Pattern):
-        wide = Pattern._trusted(shape, pattern.format, pattern.arrays, pattern.identity())
+        wide = Pattern._of_valid(shape, pattern.format, pattern.arrays, pattern.identity())
         return SparseTensor._unchecked(values, wide)
     return SparseTensor._unchecked(
         values, DynamicPattern(dynamic_type(shape, pattern.format, pattern.nse * size), pattern.arrays)

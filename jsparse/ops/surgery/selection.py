@@ -134,7 +134,7 @@ def _pattern_of(pattern: Pattern, slots: np.ndarray) -> tuple[Pattern, np.ndarra
     if last.kind.has_segments and all(level.kind.is_full for level in above):  # rows keep their numbers
         pointers, coordinates = pattern.arrays
         starts = np.searchsorted(slots, pointers).astype(pointers.dtype)
-        return Pattern._trusted(pattern.shape, pattern.format, (starts, coordinates[slots])), None
+        return Pattern._of_valid(pattern.shape, pattern.format, (starts, coordinates[slots])), None
     rows = [row[slots] for row in pattern.rows()]
     target, built = Pattern.from_rows(rows, pattern.shape, pattern.format, sorted_by=pattern.format.order)
     return target, None if built.is_identity else built.gather()

@@ -156,7 +156,7 @@ class HostEntries:
         if call.bound.run([*arrays, *out]):
             raise Unfit  # the routine runs again by its own plan, which raises the error
         *levels, values = out
-        pattern = Pattern._trusted(self.format.shape, format, tuple(map(np.array, in_use(call.type, levels))))
+        pattern = Pattern._of_valid(self.format.shape, format, tuple(map(np.array, in_use(call.type, levels))))
         move = relayout_to(pattern, self.format.of_entries(pattern.nse))
         return move.target, move_values(np.array(values[: pattern.nse]), move, 0, 1)
 
