@@ -65,7 +65,7 @@ def _static_in(tensor: SparseTensor, pattern: Pattern, format: Format, nse: int 
         )
     check_bytes((target.nse,), tensor.dtype, "the values in another format", "Use a format with fewer dense levels.")
     values = tensor.values if relayout.is_identity else permute_values(tensor.values, relayout)
-    return SparseTensor._unchecked(values, target)
+    return SparseTensor._wrap(values, target)
 
 
 def dynamic(self: SparseTensor, nse: int | None = None) -> SparseTensor:
@@ -90,8 +90,8 @@ def dynamic(self: SparseTensor, nse: int | None = None) -> SparseTensor:
             f"it out."
         )
     type_ = dynamic_type(self.shape, self.format, self.nse if nse is None else nse)
-    pattern = DynamicPattern.padded(self.pattern, type_)
-    return SparseTensor._unchecked(padded(self.values, type_.nse), pattern)
+    pattern = DynamicPattern.pad_static(self.pattern, type_)
+    return SparseTensor._wrap(padded(self.values, type_.nse), pattern)
 
 
 def with_transpose(self: SparseTensor) -> SparseTensor:
@@ -107,4 +107,4 @@ def with_transpose(self: SparseTensor) -> SparseTensor:
     check_leaves(self, "A in A.with_transpose")
     if isinstance(self.pattern, Pattern):
         return self
-    return SparseTensor._unchecked(self.values, with_derived(self.pattern))
+    return SparseTensor._wrap(self.values, with_derived(self.pattern))

@@ -64,9 +64,7 @@ def from_coordinate_blocks(
         capacity = coords.shape[1] * _block_slots(layout, sizes, range(outer)) * inner if nse is None else nse
         if 0 in sizes:  # no entry has a place, whatever the capacity
             type_ = dynamic_type(sizes, layout, 0)
-            return SparseTensor._unchecked(
-                jnp.zeros(0, jax.dtypes.canonicalize_dtype(dtype)), DynamicPattern.empty(type_)
-            )
+            return SparseTensor._wrap(jnp.zeros(0, jax.dtypes.canonicalize_dtype(dtype)), DynamicPattern.empty(type_))
         direct = natural == layout
         type_ = dynamic_type(sizes, natural, capacity if direct else coords.shape[1] * inner)
         made = from_traced_coords(coords, blocks, type_, dtype)
@@ -225,7 +223,7 @@ def converted(tensor: SparseTensor, type_: DynamicType) -> SparseTensor:
             moved = padded_array(moved, type_.nse)
         operands = [tensor.values, *tensor.pattern.arrays]
         values, *made = on_device([moved, *pad_arrays(type_, arrays, shared=whole.arrays)], operands)
-        return SparseTensor._unchecked(values, DynamicPattern(type_, tuple(made)))
+        return SparseTensor._wrap(values, DynamicPattern(type_, tuple(made)))
     return assembled(expand(tensor.pattern.arrays, tensor.pattern.type), tensor.values, type_, tensor.pattern)
 
 
@@ -253,7 +251,7 @@ def _whole(pattern: DynamicPattern, format: Format) -> Stored | None:
     if not pattern.is_whole or not stores_any(format):
         return None
     try:
-        return pattern.stored()
+        return pattern.to_stored()
     except PatternError:  # coordinates out of range are padding, wherever they are
         return None
 
@@ -293,7 +291,7 @@ def _checked(values: jax.Array, pattern: DynamicPattern, already: DynamicPattern
     capacity.
     """
     pattern = _checked_pattern(pattern, already)
-    return SparseTensor._bounded(values, pattern)
+    return SparseTensor._poison_on_overflow(values, pattern)
 
 
 def _checked_pattern(pattern: DynamicPattern, already: DynamicPattern | None = None) -> DynamicPattern:
@@ -306,7 +304,7 @@ def _checked_pattern(pattern: DynamicPattern, already: DynamicPattern | None = N
         raise overflow_error(pattern.type, int(pattern.count))
     known = already is None or isinstance(already.overflowed, jax.core.Tracer)
     if already is not None and (known or bool(np.any(already.overflowed))):
-        return pattern.overflowed_with(already)
+        return pattern.propagate_overflow(already)
     return pattern
 
 

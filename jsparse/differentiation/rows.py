@@ -105,7 +105,7 @@ def value_and_grad_of_rows(
                 counts = _counts(ids[places.index(n)], known[places.index(n)], len(leaves[n]))
                 slope = slope / counts.astype(slope.dtype).reshape(-1, *(1,) * (slope.ndim - 1))
             values = slope.astype(jnp.asarray(leaves[n]).dtype).reshape(-1)
-            gradients[n] = SparseTensor._unchecked(pattern.in_use(values), pattern.of_gradient())
+            gradients[n] = SparseTensor._wrap(pattern.in_use(values), pattern.of_gradient())
         return value, jax.tree.unflatten(structure, gradients)
 
     return differentiated

@@ -115,7 +115,7 @@ def _subgraphs(whole: SparseTensor, starts: np.ndarray) -> list[SparseTensor]:
     for (start, end), (first, last) in zip(nodes, edges, strict=True):
         arrays = pointers[start : end + 1] - pointers[start], own[first:last].copy()
         patterns.append(Pattern._of_valid((end - start, end - start), whole.format, arrays))
-    return list(map(SparseTensor._unchecked, split(whole.values, bounds.tolist()), patterns))
+    return list(map(SparseTensor._wrap, split(whole.values, bounds.tolist()), patterns))
 
 
 class Nodes(NamedTuple):

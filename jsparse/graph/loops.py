@@ -54,10 +54,10 @@ def _loops(graph: SparseTensor, weight: jax.Array) -> SparseTensor:
     numbers = np.arange(nodes + 1, dtype=index_dtype([nodes], []))
     pattern = Pattern._of_valid((nodes, nodes), Format.of("csr", 2), (numbers, numbers[:-1].copy()))
     if isinstance(weight, jax.core.Tracer) or not is_on_host(graph.values):
-        return SparseTensor._unchecked(jnp.broadcast_to(weight, (nodes,)).astype(dtype), pattern)
+        return SparseTensor._wrap(jnp.broadcast_to(weight, (nodes,)).astype(dtype), pattern)
     weights = allocate_aligned((nodes,), dtype)
     weights[...] = weight
-    return SparseTensor._unchecked(on_device([weights], [graph.values])[0], pattern)
+    return SparseTensor._wrap(on_device([weights], [graph.values])[0], pattern)
 
 
 def remove_self_loops(A: Graph) -> Graph:

@@ -82,8 +82,8 @@ def sample_neighbors(key: jax.Array, A: Graph, seeds: ArrayLike, fanout: int) ->
     found = _sampled(key, pointers, columns, graph.values, given, fanout=count)
     if isinstance(graph.pattern, DynamicPattern):
         assert isinstance(found.graph.pattern, DynamicPattern)
-        pattern = found.graph.pattern.overflowed_with(graph.pattern)
-        found = found._replace(graph=SparseTensor._bounded(found.graph.values, pattern))
+        pattern = found.graph.pattern.propagate_overflow(graph.pattern)
+        found = found._replace(graph=SparseTensor._poison_on_overflow(found.graph.values, pattern))
     return found._replace(graph=like(A, found.graph))
 
 
@@ -126,7 +126,7 @@ def _sampled(
     type_ = dynamic_type((count, numbers.shape[0]), CSR, count * fanout)
     made = assemble(jnp.stack([target, slots]), type_)  # entries without a slot come last
     weights = _entries(values, position[made.order], 0)
-    return NeighborSample(SparseTensor._unchecked(weights, DynamicPattern(type_, made.arrays)), numbers)
+    return NeighborSample(SparseTensor._wrap(weights, DynamicPattern(type_, made.arrays)), numbers)
 
 
 def _entries(x: jax.Array, at: jax.Array, other: int) -> jax.Array:

@@ -217,7 +217,7 @@ def scans(equation: Equation, x: SparseValue) -> Value:
 
     found = Deferred(x.shape, x.dtype, refused, lambda tensor: _scanned(equation, x, tensor))
     if equation.name == "cumprod" and x.background.is_zero:  # 0 from the first element on that is not stored
-        return x.with_tensor(SparseTensor._unchecked(found.at(x.tensor), x.tensor.pattern), ZERO)
+        return x.with_tensor(SparseTensor._wrap(found.at(x.tensor), x.tensor.pattern), ZERO)
     return found
 
 
@@ -238,5 +238,5 @@ def _scanned(equation: Equation, x: SparseValue, tensor: SparseTensor) -> jax.Ar
     times = jnp.maximum(lines.missing, 1).astype(wide)
     found = jnp.where(lines.missing > 0, combine(found, repeat(background, times)), found)
     found = jnp.where(lines.is_used, found, 0).astype(x.dtype)
-    scanned = SparseTensor._unchecked(jnp.zeros_like(found).at[lines.order].set(found), union.pattern)
+    scanned = SparseTensor._wrap(jnp.zeros_like(found).at[lines.order].set(found), union.pattern)
     return scanned.values if on_one_pattern(scanned, tensor) else scanned.restrict(tensor).values

@@ -179,12 +179,12 @@ def of_pairs(
     pattern, *numbers = made
     values = [gathered([x.values], number, 1, x.dtype) for x, number in zip((left, right), numbers, strict=True)]
     if not is_on_host(*values):
-        return SparseTensor._unchecked(jnp.multiply(*values), pattern)
+        return SparseTensor._wrap(jnp.multiply(*values), pattern)
     dtype = jnp.result_type(*values)
     first, second = (np.asarray(x).astype(dtype, copy=False) for x in values)
     with np.errstate(all="ignore"):
         products = np.multiply(first, second, out=allocate_aligned(first.shape, dtype))
-    return SparseTensor._unchecked(on_device([products], values)[0], pattern)
+    return SparseTensor._wrap(on_device([products], values)[0], pattern)
 
 
 def _in_segments(

@@ -162,7 +162,7 @@ class Places:
         found = extended_to(self.operands.text, target, on, self.operands.sizes).pattern
         if isinstance(pattern, DynamicPattern):
             assert not isinstance(found, Pattern)
-            return Place(_names(target), pattern.retyped(found))
+            return Place(_names(target), pattern.with_type(found))
         assert isinstance(found, Pattern)
         return Place(_names(target), found)
 

@@ -75,7 +75,7 @@ def select_segment(tensor: SparseTensor, selection: Selection, format: Format, n
         slots = jnp.arange(type_.nse, dtype=first.dtype)
         where = jnp.where(slots < count, first + slots, pattern.nse)
         values = jnp.asarray(values).at[where].get(mode="fill", fill_value=0)
-    return SparseTensor._unchecked(values, made)
+    return SparseTensor._wrap(values, made)
 
 
 @memoize(maxsize=256)

@@ -102,7 +102,7 @@ def softmax(A: TensorLike, axis: Axis = -1) -> SparseTensor | jax.Array:
         weights = shifted.map(lambda x, s: jnp.where(s == 0, 0, jnp.exp(x) / jnp.where(s == 0, 1, s)), sums)
         return weights.astype(A.dtype)
     values = softmax_p.bind(*same_varying(operands), spec=spec, over=over, are_slopes=False).reshape(A.values.shape)
-    return SparseTensor._unchecked(with_checkpoint_name(values, CHECKPOINT_NAME), A.pattern)
+    return SparseTensor._wrap(with_checkpoint_name(values, CHECKPOINT_NAME), A.pattern)
 
 
 def logsumexp(A: TensorLike, axis: Axis = None, *, keepdims: bool = False) -> jax.Array:

@@ -138,7 +138,7 @@ def as_run(tensor: SparseTensor) -> SparseTensor:
     """
     if not isinstance(tensor.pattern, Pattern):
         return tensor
-    return SparseTensor._unchecked(tensor.values, _run(tensor.nse)[0])
+    return SparseTensor._wrap(tensor.values, _run(tensor.nse)[0])
 
 
 @lru_cache(maxsize=64)

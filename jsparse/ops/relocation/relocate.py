@@ -70,7 +70,7 @@ def relocated(tensors: Sequence[SparseTensor], relocation: Relocation) -> Sparse
     known = all(isinstance(tensor.pattern, Pattern) for tensor in tensors)
     carried = _carried_levels(tensors, relocation)
     if known and (joined := _joined(tensors, relocation)) is not None:
-        return SparseTensor._unchecked(joined[1], Pattern._of_valid(relocation.shape, relocation.format, joined[0]))
+        return SparseTensor._wrap(joined[1], Pattern._of_valid(relocation.shape, relocation.format, joined[0]))
     if known:
         return _static(tensors, relocation, carried)
     if relocation.is_wide:
@@ -82,7 +82,7 @@ def relocated(tensors: Sequence[SparseTensor], relocation: Relocation) -> Sparse
         arrays, values = _joined(tensors, relocation) or _assembled(tensors, relocation, carried)
         if len(values) <= type_.nse:
             pattern = DynamicPattern(type_, tuple(on_device(pad_arrays(type_, arrays))))
-            return SparseTensor._unchecked(padded(values, type_.nse), pattern)
+            return SparseTensor._wrap(padded(values, type_.nse), pattern)
     return _dynamic(tuple(map(_with_leaves, tensors)), relocation, carried)
 
 
@@ -148,8 +148,8 @@ def _with_leaves(tensor: SparseTensor) -> SparseTensor:
     """The tensor with index arrays as leaves, so that one program serves all patterns of its type."""
     if isinstance(tensor.pattern, DynamicPattern) or tensor.format.is_dense:
         return tensor
-    pattern = DynamicPattern.padded(tensor.pattern, dynamic_type(tensor.shape, tensor.format, tensor.nse))
-    return SparseTensor._unchecked(tensor.values, pattern)
+    pattern = DynamicPattern.pad_static(tensor.pattern, dynamic_type(tensor.shape, tensor.format, tensor.nse))
+    return SparseTensor._wrap(tensor.values, pattern)
 
 
 def _static(tensors: Sequence[SparseTensor], relocation: Relocation, carried: int) -> SparseTensor:
@@ -170,7 +170,7 @@ def _static(tensors: Sequence[SparseTensor], relocation: Relocation, carried: in
     values = gathered([tensor.values for tensor in tensors], gather, target.elements, dtype)
     if target.block:
         pattern = pattern.extended(target.block).transposed(target.axes)
-    return SparseTensor._unchecked(values, pattern)
+    return SparseTensor._wrap(values, pattern)
 
 
 def _composed(
@@ -239,8 +239,8 @@ def _dynamic(tensors: tuple[SparseTensor, ...], relocation: Relocation, carried:
     assert isinstance(pattern, DynamicPattern)
     for tensor in tensors:
         if isinstance(tensor.pattern, DynamicPattern):
-            pattern = pattern.overflowed_with(tensor.pattern)
-    return SparseTensor._bounded(values, pattern.transposed(target.axes))
+            pattern = pattern.propagate_overflow(tensor.pattern)
+    return SparseTensor._poison_on_overflow(values, pattern.transposed(target.axes))
 
 
 def _moved_entries(

@@ -228,7 +228,7 @@ def _largest(tensor: SparseTensor, count: int | np.integer | jax.Array, axis: in
     if _is_by_rows(tensor.format, axis):
         return largest(tensor.values, count, tensor.pattern.arrays[-2])
     numbers = np.arange(tensor.nse, dtype=np.int32 if tensor.nse < 2**31 else np.int64)
-    rows = _by_rows(SparseTensor._unchecked(on_device(numbers), tensor.pattern), axis)
+    rows = _by_rows(SparseTensor._wrap(on_device(numbers), tensor.pattern), axis)
     starts, slots = rows.pattern.arrays[-2], rows.values
     if is_traced(tensor.values, slots):
         kept = largest(jax.lax.stop_gradient(tensor.values)[slots], count, starts)
@@ -247,12 +247,12 @@ def _sorted_rows(rows: SparseTensor, axis: int, descending: bool) -> SparseTenso
     values, places = _sorted(rows.values, starts, rows.shape[axis], descending)
     if isinstance(pattern, Pattern) and is_known(places):
         arrays = (*above, starts, np.asarray(places))
-        return SparseTensor._unchecked(values, Pattern._of_valid(pattern.shape, pattern.format, arrays))
+        return SparseTensor._wrap(values, Pattern._of_valid(pattern.shape, pattern.format, arrays))
     dynamic = rows.dynamic().pattern
     assert isinstance(dynamic, DynamicPattern)
     *above, starts, _ = dynamic.arrays
     arrays = (*above, starts, places.astype(dynamic.index_dtype))
-    return SparseTensor._unchecked(values, DynamicPattern(dynamic.type, arrays))
+    return SparseTensor._wrap(values, DynamicPattern(dynamic.type, arrays))
 
 
 def _sorted(values: Array, starts: Array, width: int, descending: bool) -> tuple[jax.Array, Array]:

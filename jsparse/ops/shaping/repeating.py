@@ -166,8 +166,8 @@ def _widened(tensor: SparseTensor, dim: int, size: int) -> SparseTensor:
     pattern: Any = tensor.pattern
     if isinstance(pattern, Pattern):
         wide = Pattern._of_valid(shape, pattern.format, pattern.arrays, pattern.identity())
-        return SparseTensor._unchecked(values, wide)
-    return SparseTensor._unchecked(
+        return SparseTensor._wrap(values, wide)
+    return SparseTensor._wrap(
         values, DynamicPattern(dynamic_type(shape, pattern.format, pattern.nse * size), pattern.arrays)
     )
 

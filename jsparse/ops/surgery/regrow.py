@@ -65,8 +65,8 @@ def regrow(self: SparseTensor, scores: TensorLike, k: jax.Array | int, *, nse: i
     made = assembled(coords, entries, type_, base.pattern)
     if isinstance(scores, SparseTensor) and isinstance(scores.pattern, DynamicPattern):
         assert isinstance(made.pattern, DynamicPattern)
-        pattern = made.pattern.overflowed_with(scores.pattern)
-        made = SparseTensor._bounded(made.values, pattern)
+        pattern = made.pattern.propagate_overflow(scores.pattern)
+        made = SparseTensor._poison_on_overflow(made.values, pattern)
     return made.with_transpose() if base.pattern.derived else made
 
 
@@ -97,7 +97,7 @@ def _with_new(
 def _new_entries(base: SparseTensor, scores: SparseTensor | jax.Array, k: jax.Array, most: int) -> Array:
     """Return the coordinates of the new entries, shape (ndim, n)."""
     assert isinstance(base.pattern, DynamicPattern)
-    ones = SparseTensor._unchecked(base.pattern.in_use(jnp.ones(base.nse, np.bool_)), base.pattern)
+    ones = SparseTensor._wrap(base.pattern.in_use(jnp.ones(base.nse, np.bool_)), base.pattern)
     if isinstance(scores, SparseTensor):
         free = jnp.asarray(used_slots(scores.pattern)) & ~restrict(ones, scores).values
         coords = jnp.asarray(coordinates(scores.pattern))
@@ -137,7 +137,7 @@ def _of_static(tensor: SparseTensor, scores: SparseTensor | Array, k: jax.Array 
     values = np.asarray(tensor.values)
     values = np.concatenate([values, np.zeros(len(new[0]), values.dtype)])
     target, summed = Pattern.of_entries(every, values, tensor.shape, pattern.format)
-    return SparseTensor._unchecked(on_device([summed], [tensor.values])[0], target)
+    return SparseTensor._wrap(on_device([summed], [tensor.values])[0], target)
 
 
 def _stored(rows: list[np.ndarray], given: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
