@@ -23,7 +23,7 @@ from jsparse.formats import Format, Pattern, default_format
 from jsparse.formats.composed import ComposedFormat, Width
 from jsparse.formats.dynamic import pad_arrays
 from jsparse.formats.format import is_auto
-from jsparse.primitives.host import on_device, padded
+from jsparse.primitives.host import on_device, pad_values
 from jsparse.tensor.composed import ComposedTensor, Composition, Part, join_values, within
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.leaves import check_values
@@ -135,7 +135,7 @@ def dynamic(self: ComposedTensor, nse: int | None = None) -> ComposedTensor:
     if nse is not None and len(parts) > 1:
         raise NotYetSupportedError(f"Expected no nse= to make {self!r} dynamic, since its parts have a capacity each.")
     composition = replace(self.pattern, parts=tuple(_dynamic_part(part, nse) for part in parts))
-    return ComposedTensor._wrap(padded(self.values, composition.nse), composition)
+    return ComposedTensor._wrap(pad_values(self.values, composition.nse), composition)
 
 
 def _dynamic_part(part: Part, nse: int | None) -> Part:

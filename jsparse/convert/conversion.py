@@ -12,7 +12,7 @@ from jsparse.formats.composed import ComposedFormat
 from jsparse.formats.dynamic import sufficient_nse
 from jsparse.formats.format import is_auto
 from jsparse.formats.relayout import relayout_to
-from jsparse.primitives.host import padded
+from jsparse.primitives.host import pad_values
 from jsparse.primitives.permute_values import permute_values
 from jsparse.tensor.composed import ComposedTensor
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
@@ -91,7 +91,7 @@ def dynamic(self: SparseTensor, nse: int | None = None) -> SparseTensor:
         )
     type_ = dynamic_type(self.shape, self.format, self.nse if nse is None else nse)
     pattern = DynamicPattern.pad_static(self.pattern, type_)
-    return SparseTensor._wrap(padded(self.values, type_.nse), pattern)
+    return SparseTensor._wrap(pad_values(self.values, type_.nse), pattern)
 
 
 def with_transpose(self: SparseTensor) -> SparseTensor:

@@ -27,7 +27,7 @@ from jsparse.formats.set_operations import Stored
 from jsparse.formats.validate import as_coordinates, as_index_rows
 from jsparse.notation.ellipsis import letters_of
 from jsparse.primitives.einsum import einsum_p
-from jsparse.primitives.host import is_on_host, on_device, padded_array
+from jsparse.primitives.host import is_on_host, on_device, pad_array
 from jsparse.primitives.routine import assemble, expand, nonzero, overflow_error
 from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 from jsparse.tensor.dynamic_pattern import Derived, DynamicPattern, dynamic_type
@@ -220,7 +220,7 @@ def converted(tensor: SparseTensor, type_: DynamicType) -> SparseTensor:
         if gather is not None:
             moved = _native.take(moved, gather)
         if gather is None or count < type_.nse:
-            moved = padded_array(moved, type_.nse)
+            moved = pad_array(moved, type_.nse)
         operands = [tensor.values, *tensor.pattern.arrays]
         values, *made = on_device([moved, *pad_arrays(type_, arrays, shared=whole.arrays)], operands)
         return SparseTensor._wrap(values, DynamicPattern(type_, tuple(made)))
@@ -336,7 +336,7 @@ def assembled_on_host(
     if len(sums) > type_.nse:
         return len(sums)
     sums = narrow_array(sums.reshape(-1), NUMBERS, dtype)
-    made = padded_array(sums, type_.nse * prod(entries.shape[1:]))
+    made = pad_array(sums, type_.nse * prod(entries.shape[1:]))
     first, *others = on_device([made, *pad_arrays(type_, arrays)], [values, coords])
     return first, tuple(others)
 

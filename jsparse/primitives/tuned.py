@@ -59,7 +59,7 @@ def searching(search: Search) -> Iterator[None]:
         _search.reset(token)
 
 
-def tuned_schedule(spec: Spec, dtypes: tuple[str, ...]) -> Schedule | None:
+def look_up_schedule(spec: Spec, dtypes: tuple[str, ...]) -> Schedule | None:
     """The schedule that was found for the kernel of a spec; None if the scheduler decides, or the caller did.
 
     `dtypes` lists the dtypes of the result and of the factors.
@@ -68,7 +68,7 @@ def tuned_schedule(spec: Spec, dtypes: tuple[str, ...]) -> Schedule | None:
     if spec.schedule is not None or (search is None and config.autotune == "off"):
         return None
     if search is None:
-        return _kept(spec, dtypes, config.generator)
+        return _load_schedule(spec, dtypes, config.generator)
     kernel = problem_of(spec, dtypes), spec.stored
     key = key_of(*kernel)
     search.kernels[key] = kernel
@@ -76,7 +76,7 @@ def tuned_schedule(spec: Spec, dtypes: tuple[str, ...]) -> Schedule | None:
 
 
 @memoize(maxsize=256)
-def _kept(spec: Spec, dtypes: tuple[str, ...], backend: str) -> Schedule | None:
+def _load_schedule(spec: Spec, dtypes: tuple[str, ...], backend: str) -> Schedule | None:
     linker = BACKENDS[backend].linker
     if linker is None:
         return None

@@ -25,7 +25,7 @@ from jsparse.formats.format import permutation
 from jsparse.formats.set_operations import Stored
 from jsparse.formats.set_operators import SetOperators, check_static
 from jsparse.primitives.host import is_on_host, on_device
-from jsparse.primitives.padding import Padding, in_use, padding_of, poisoned, settled, true_count
+from jsparse.primitives.padding import Padding, in_use, mask_invalid, padding_of, poison_overflow, true_count
 from jsparse.tensor.gradient_index import GradientIndex, mark_of
 from jsparse.tensor.pickled_arrays import pack_leaf, unpack_leaf
 from jsparse.tensor.tangent_index import as_tangent_index
@@ -155,7 +155,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
         if self.padding is None:
             return x
         if jnp.issubdtype(x.dtype, jnp.inexact):
-            return poisoned(x, self.last_pointers, padding=self.padding)
+            return poison_overflow(x, self.last_pointers, padding=self.padding)
         return self.guard_overflow(x)[0]
 
     def guard_overflow(self, x: jax.Array) -> tuple[jax.Array, DynamicPattern]:
@@ -185,7 +185,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
 
         Integers and booleans stay after an overflow: what they are computed from is NaN, or was checked.
         """
-        return values if self.padding is None else settled(values, self.last_pointers, padding=self.padding)
+        return values if self.padding is None else mask_invalid(values, self.last_pointers, padding=self.padding)
 
     @property
     def padding(self) -> Padding | None:

@@ -16,8 +16,8 @@ from jsparse._compat import mesh_of_chains, same_varying
 from jsparse.base.arrays import check_numbers, jax_array
 from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
-from jsparse.primitives.elementwise_function import ElementwiseFunction, traced
-from jsparse.primitives.host import first, is_on_host, is_rare, padded
+from jsparse.primitives.elementwise_function import ElementwiseFunction, trace_elementwise
+from jsparse.primitives.host import first, is_on_host, is_rare, pad_values
 from jsparse.primitives.map_values import map_p, neutral
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 
@@ -37,7 +37,7 @@ def map_slots(function: Callable[..., Any], pattern: Pattern | DynamicPattern, *
         values = _compute_known(function, pattern, arrays)
         check_numbers(values.dtype, "an elementwise function to give numbers")
         return values
-    found, constants = traced(function, [_scalar(x) for x in arrays])
+    found, constants = trace_elementwise(function, [_scalar(x) for x in arrays])
     return _bind_map(found, pattern, (*arrays, *(jnp.asarray(x) for x in constants)))
 
 
@@ -61,10 +61,10 @@ def jit_map(function: Callable[..., Any], pattern: Pattern | DynamicPattern, *ar
 def _trace_cached(function: Callable[..., Any], options: Any, types: Any, settings: object) -> ElementwiseFunction:
     avals = [jax.ShapeDtypeStruct((), dtype, weak_type=weak) for dtype, weak in types[1]]
     if not options:
-        return traced(function, avals, is_compiled=True)[0]
+        return trace_elementwise(function, avals, is_compiled=True)[0]
     with_options: Any = partial(function, **dict(options))
     with_options.__name__ = getattr(dict(options).get("f"), "__name__", getattr(function, "__name__", "function"))
-    return traced(with_options, avals, is_compiled=True)[0]
+    return trace_elementwise(with_options, avals, is_compiled=True)[0]
 
 
 def _runs_directly(pattern: Pattern | DynamicPattern, arrays: Sequence[jax.Array]) -> bool:
@@ -102,7 +102,7 @@ def _is_rare_length(length: int) -> bool:
 def _at_round_length(function: Callable[..., Any], length: int, arrays: Sequence[jax.Array]) -> jax.Array:
     """Pad arrays to one of a few lengths, and call an elementwise function on them. Each length has one program."""
     whole = _round_length(length)
-    found = function(*(x if x.ndim == 0 else padded(x, whole, neutral(x.dtype)) for x in arrays))
+    found = function(*(x if x.ndim == 0 else pad_values(x, whole, neutral(x.dtype)) for x in arrays))
     return first(found, length) if jnp.ndim(found) else found
 
 
@@ -127,7 +127,7 @@ def _is_elementwise(function: Callable[..., Any], arrays: Sequence[jax.Array]) -
     known = _elementwise.get(number)
     if known is not None and known() is key:
         return True
-    _, constants = traced(function, [_scalar(x) for x in arrays])
+    _, constants = trace_elementwise(function, [_scalar(x) for x in arrays])
     with suppress(TypeError):  # not every callable can be referenced weakly
         _elementwise[number] = weakref.ref(key, partial(_forget, number))
     return not any(isinstance(x, jax.core.Tracer) for x in constants)

@@ -23,7 +23,7 @@ from jsparse.ops.relocation.blocks import Lead, lead_pattern, lead_type, split_f
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Offset
 from jsparse.ops.relocation.joined import joined, stored_of
 from jsparse.ops.relocation.values import gathered
-from jsparse.primitives.host import is_on_host, on_device, padded
+from jsparse.primitives.host import is_on_host, on_device, pad_values
 from jsparse.primitives.routine import expand
 from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -82,7 +82,7 @@ def relocated(tensors: Sequence[SparseTensor], relocation: Relocation) -> Sparse
         arrays, values = _joined(tensors, relocation) or _assembled(tensors, relocation, carried)
         if len(values) <= type_.nse:
             pattern = DynamicPattern(type_, tuple(on_device(pad_arrays(type_, arrays))))
-            return SparseTensor._wrap(padded(values, type_.nse), pattern)
+            return SparseTensor._wrap(pad_values(values, type_.nse), pattern)
     return _dynamic(tuple(map(_with_leaves, tensors)), relocation, carried)
 
 

@@ -14,7 +14,7 @@ from jsparse.formats import Pattern
 from jsparse.planning.host.operands import HostFactor, HostWalk, Sources, Unfit, move_values, take_factors, take_walks
 from jsparse.planning.term import Term
 from jsparse.primitives.execute import plan_kernel
-from jsparse.primitives.storage_order import stored_in
+from jsparse.primitives.storage_order import transpose_to
 
 RESULT = -1
 """Stands for the result's pattern where others have the number of an operand."""
@@ -69,7 +69,7 @@ class HostTerm:
         out = allocate_aligned(shape, self.stored)
         run_recipe(self.recipe, [*(x.array(operands, moves) for x in self.factors), *index, out])
         if self.on is None:
-            out = stored_in(out, tuple(self.order.index(n) for n in range(len(self.order))))
+            out = transpose_to(out, tuple(self.order.index(n) for n in range(len(self.order))))
         else:
             out = move_values(out, moves[self.on], len(self.before), self.inner, back=True)
         out = out.astype(self.dtype, copy=False)

@@ -21,27 +21,27 @@ COMPOSED: dict[str, Callable[..., Any]] = {}
 
 
 @memoize_weakly
-def flattened(closed: Any) -> Any:
+def inline_calls(closed: Any) -> Any:
     """The closed jaxpr with the equations of jitted functions in place of their calls.
 
     Calls of functions with custom derivatives stay.
     """
-    return _traced(closed, {}, CALLS)
+    return _retrace(closed, {}, CALLS)
 
 
 @memoize_weakly
 def without_calls(closed: Any) -> Any:
     """The jaxpr without any calls. Custom derivative rules are lost."""
-    return _traced(closed, {}, EVERY)
+    return _retrace(closed, {}, EVERY)
 
 
 @memoize_weakly
-def expanded(closed: Any) -> Any:
+def expand_all_calls(closed: Any) -> Any:
     """The jaxpr without any calls. Softmax and logsumexp become products and elementwise functions of entries.
 
     Custom derivative rules are lost, so its derivatives may differ from the derivatives of the original.
     """
-    return without_calls(_traced(closed, COMPOSED, EVERY))
+    return without_calls(_retrace(closed, COMPOSED, EVERY))
 
 
 def parts_of(jaxpr: Any, equation: Any) -> Any:
@@ -52,11 +52,11 @@ def parts_of(jaxpr: Any, equation: Any) -> Any:
     if equation.primitive.name not in (*EVERY, *COMPOSED):
         return None
     given = dict.fromkeys(v for v in equation.invars if not isinstance(v, _compat.Literal))
-    return expanded(_compat.sub_jaxpr(jaxpr, [equation], list(given), equation.outvars))
+    return expand_all_calls(_compat.sub_jaxpr(jaxpr, [equation], list(given), equation.outvars))
 
 
 @_compat.on_own_mesh
-def _traced(closed: Any, composed: dict[str, Callable[..., Any]], calls: Sequence[str]) -> Any:
+def _retrace(closed: Any, composed: dict[str, Callable[..., Any]], calls: Sequence[str]) -> Any:
     def function(*args: Any) -> Any:
         return _run(closed.jaxpr, closed.consts, args, composed, calls)
 
