@@ -81,7 +81,7 @@ def _varying(x: jax.Array) -> frozenset[str]:
     return frozenset(getattr(aval, "vma", ()) if kind is None else kind.varying)  # `vma` up to JAX 0.9
 
 
-def _made_to_vary(x: jax.Array, axes: tuple[str, ...]) -> jax.Array:
+def _make_varying(x: jax.Array, axes: tuple[str, ...]) -> jax.Array:
     if hasattr(jax.lax, "pcast"):
         return jax.lax.pcast(x, axes, to="varying")
     return vars(jax.lax)["pvary"](x, axes)  # JAX 0.8.0 and 0.8.1
@@ -93,11 +93,11 @@ def same_varying(operands: Sequence[jax.Array]) -> tuple[jax.Array, ...]:
     if not every_axis:
         return tuple(operands)
 
-    def varied(x: jax.Array) -> jax.Array:
+    def vary(x: jax.Array) -> jax.Array:
         missing = tuple(sorted(every_axis - _varying(x)))
-        return _made_to_vary(x, missing) if missing else x
+        return _make_varying(x, missing) if missing else x
 
-    return tuple(map(varied, operands))
+    return tuple(map(vary, operands))
 
 
 def varying_like(x: jax.Array, shape: Sequence[int], dtype: np.dtype) -> jax.ShapeDtypeStruct:
@@ -173,7 +173,7 @@ def is_closed_over(x: object) -> bool:
     return False
 
 
-def handed_over(arrays: Sequence[np.ndarray], sharding: jax.sharding.Sharding | None) -> list[jax.Array]:
+def put_on_device(arrays: Sequence[np.ndarray], sharding: jax.sharding.Sharding | None) -> list[jax.Array]:
     """Put arrays on a device, as `jax.device_put` does. Nothing else may refer to them: JAX may share their memory.
 
     Args:

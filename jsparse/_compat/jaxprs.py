@@ -34,7 +34,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def evaluated(closed: ClosedJaxpr, args: Sequence[Array]) -> list[jax.Array]:
+def evaluate_jaxpr(closed: ClosedJaxpr, args: Sequence[Array]) -> list[jax.Array]:
     """Evaluate a closed jaxpr. Returns its results."""
     return eval_jaxpr(closed.jaxpr, closed.consts, *args)
 
@@ -148,7 +148,7 @@ def sub_jaxpr(
     return ClosedJaxpr(live, ())
 
 
-def used_arguments(closed: ClosedJaxpr) -> list[bool]:
+def find_used_arguments(closed: ClosedJaxpr) -> list[bool]:
     """For each argument of a closed jaxpr, whether a result depends on it."""
     _, used = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))
     return list(used)
@@ -161,7 +161,7 @@ def equation_results(jaxpr: Jaxpr, equation: JaxprEqn, operands: Sequence[Array]
     return eval_jaxpr(alone, (), *given.values())
 
 
-def closed(jaxpr: Any) -> ClosedJaxpr:
+def close_jaxpr(jaxpr: Any) -> ClosedJaxpr:
     """Convert a jaxpr without constants to a closed jaxpr; return a closed jaxpr as it is."""
     return jaxpr if hasattr(jaxpr, "consts") else ClosedJaxpr(jaxpr, ())
 

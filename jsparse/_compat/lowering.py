@@ -84,7 +84,7 @@ def keep_alive(ctx: mlir.LoweringRuleContext, kept: object) -> None:
         ctx.module_context.add_keepalive(kept)
 
 
-def named_operation(name: str) -> AbstractContextManager[object]:
+def name_operation(name: str) -> AbstractContextManager[object]:
     """Name the operations that a `with` block emits. Their name consists of the scopes around the block and `name`.
 
     XLA derives the name of an instruction, which profilers show, from the operation's name. XLA writes `_` for each
@@ -123,7 +123,7 @@ def register_dtype_for_export(dtype: Any) -> None:
 _KIND = 120  # JAX counts its dtypes from 0, and files have a signed byte
 
 
-def shared_constants(ctx: mlir.LoweringRuleContext, name: str, arrays: Sequence[np.ndarray]) -> list[ir.Value]:
+def emit_shared_constants(ctx: mlir.LoweringRuleContext, name: str, arrays: Sequence[np.ndarray]) -> list[ir.Value]:
     """Return arrays as constants of the program being lowered.
 
     The program contains the arrays only once, in a function called `name`.

@@ -21,7 +21,7 @@ from jax.interpreters import ad, batching, partial_eval
 
 from jsparse._compat.context import is_divided
 from jsparse.base.dataclass import dataclass
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 
 RUNS = 3  # calls outside jit before a program is compiled: most parameters with new patterns are not met again
 EAGER_PROGRAMS = 256  # the most compiled programs of each primitive that are kept for calls outside jit
@@ -76,7 +76,7 @@ def make_primitive(
     primitive = _Primitive(name)
     primitive.multiple_results = multiple_results
     primitive.def_abstract_eval(abstract_value)
-    run = _compiled(primitive)
+    run = _compile_primitive(primitive)
     primitive.def_impl(run if empty is None else _search_infinities(primitive, run, empty))
     return primitive
 
@@ -86,7 +86,7 @@ def _search_infinities(
 ) -> Callable[..., Any]:
     """Make a function that runs a primitive, and under `jax.debug_infs` allows no infinity but the one in `empty`."""
 
-    def checked(*operands: Any, **params: Any) -> Any:
+    def run_and_check(*operands: Any, **params: Any) -> Any:
         if not finds_infinities():
             return run(*operands, **params)
         with allow_infinities():
@@ -96,7 +96,7 @@ def _search_infinities(
                     raise FloatingPointError(f"invalid value (inf) encountered in {primitive.name}")
         return out
 
-    return checked
+    return run_and_check
 
 
 def finds_infinities() -> bool:
@@ -153,24 +153,24 @@ class _EagerProgram:
     calls: int = 0
 
 
-def _compiled(primitive: Primitive) -> Callable[..., Any]:
+def _compile_primitive(primitive: Primitive) -> Callable[..., Any]:
     """Make a function that applies a primitive as a separate compiled program."""
 
-    @remembered(maxsize=EAGER_PROGRAMS)
-    def compiled(**params: Any) -> _EagerProgram:
+    @memoize(maxsize=EAGER_PROGRAMS)
+    def compile_with(**params: Any) -> _EagerProgram:
         import_module(LOWERINGS)
 
-        def applied(*operands: Any) -> Any:
+        def apply(*operands: Any) -> Any:
             return primitive.bind(*operands, **params)
 
-        applied.__name__ = applied.__qualname__ = primitive.name
+        apply.__name__ = apply.__qualname__ = primitive.name
         # jax.debug_nans runs a jitted function step by step after a NaN. This attribute tells jit that the function is
         # one primitive, which has no steps.
-        applied._apply_primitive = True  # type: ignore[attr-defined]
-        return _EagerProgram(jax.jit(applied))
+        apply._apply_primitive = True  # type: ignore[attr-defined]
+        return _EagerProgram(jax.jit(apply))
 
     def run(*operands: Any, **params: Any) -> Any:
-        needed = compiled(**params)
+        needed = compile_with(**params)
         if needed.calls < RUNS and primitive in _once:
             needed.calls += 1
             primitive.abstract_eval(*map(jax.typeof, operands), **params)  # it checks the operands
@@ -189,7 +189,7 @@ def _compiled(primitive: Primitive) -> Callable[..., Any]:
 def apply_compiled(primitive: Primitive) -> Callable[[], None]:
     """Make a JAX primitive run as a compiled program outside of jit. Returns a function that restores the primitive."""
     before = primitive.impl
-    primitive.def_impl(_compiled(primitive))
+    primitive.def_impl(_compile_primitive(primitive))
     return lambda: setattr(primitive, "impl", before)
 
 
@@ -222,14 +222,14 @@ def register_jvp(primitive: Primitive, rule: Callable[..., Any]) -> None:
 def register_transpose(primitive: Primitive, rule: Callable[..., Any]) -> None:
     """Register `rule(cotangent, *operands, **params) -> cotangents`, with None for known operands."""
 
-    def placed(cotangent: Any, *operands: Any, **params: Any) -> list[Any]:
+    def place_cotangents(cotangent: Any, *operands: Any, **params: Any) -> list[Any]:
         found = rule(cotangent, *operands, **params)
-        return [_placed_as(x, operand) for x, operand in zip(found, operands, strict=True)]
+        return [_reshard_like(x, operand) for x, operand in zip(found, operands, strict=True)]
 
-    ad.primitive_transposes[primitive] = placed
+    ad.primitive_transposes[primitive] = place_cotangents
 
 
-def _placed_as(cotangent: Any, operand: Any) -> Any:
+def _reshard_like(cotangent: Any, operand: Any) -> Any:
     """Give a cotangent the sharding of its operand. On a mesh with explicit axes, the sharding is part of the type."""
     if cotangent is None or type(cotangent) is Zero or not is_undefined(operand):
         return cotangent

@@ -29,7 +29,7 @@ def native(x: np.ndarray) -> np.ndarray:
     return x if x.dtype.isnative and x.flags.aligned else x.astype(x.dtype.newbyteorder("="))
 
 
-def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+def allocate_aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """Allocate an uninitialized array, aligned like buffers of XLA, so that jax can use it without a copy."""
     size = dtype.itemsize * prod(shape)
     memory = np.empty(size + _ALIGNMENT, np.uint8)
@@ -42,7 +42,7 @@ def copy_on_device(x: np.ndarray) -> jax.Array:
 
     `jnp.array` would compile a program for each shape.
     """
-    copy = aligned(x.shape, x.dtype)
+    copy = allocate_aligned(x.shape, x.dtype)
     copy[...] = x
     return jax.device_put(copy, may_alias=True)
 
@@ -101,14 +101,14 @@ def host_array(x: Any, expected: str, dtype: np.dtype | None = None) -> np.ndarr
     try:
         array = np.asarray(x)
         if not hasattr(x, "dtype"):
-            array = _listed(x, array, dtype)
+            array = _convert_list(x, array, dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise _no_array(x, expected, error) from error
     check_numbers(array.dtype, expected)
     return native(array)
 
 
-def _listed(x: Any, found: np.ndarray, dtype: np.dtype | None) -> np.ndarray:
+def _convert_list(x: Any, found: np.ndarray, dtype: np.dtype | None) -> np.ndarray:
     """Convert a list or a Python number to an array. `found` is the array that numpy makes of it by default.
 
     An integer may have any value that the requested dtype holds. Raises OverflowError for other integers.
@@ -165,10 +165,10 @@ def narrow_array(x: np.ndarray, expected: str, dtype: np.dtype | None = None) ->
     """Convert an array as `device_array` does, to a numpy array. The result is `x` itself if no number changes."""
     target = np.dtype(jax.dtypes.canonicalize_dtype(x.dtype if dtype is None else dtype))
     whole = cast(x, x.dtype if dtype is None else dtype)
-    return cast(checked_range(whole, target, expected), target)
+    return cast(check_integer_range(whole, target, expected), target)
 
 
-def checked_range(x: np.ndarray, target: np.dtype, expected: str) -> np.ndarray:
+def check_integer_range(x: np.ndarray, target: np.dtype, expected: str) -> np.ndarray:
     """Return the array. Raises IntegerRangeError if one of its integers does not fit the integer dtype `target`."""
     if x.dtype != target and x.dtype.kind in "iu" and target.kind in "iu" and x.size:
         found, range_ = (int(x.min()), int(x.max())), np.iinfo(target)
@@ -254,7 +254,7 @@ def jax_array(x: Any, expected: str, shared: bool = True) -> jax.Array:
         given = x
         if isinstance(x, np.ndarray | np.generic):
             given = host_array(x, expected)
-            given = checked_range(given, np.dtype(jax.dtypes.canonicalize_dtype(given.dtype)), expected)
+            given = check_integer_range(given, np.dtype(jax.dtypes.canonicalize_dtype(given.dtype)), expected)
         else:
             _check_readable(x, expected)
         try:
@@ -271,7 +271,7 @@ def jax_array(x: Any, expected: str, shared: bool = True) -> jax.Array:
     return array
 
 
-def given_dtype(dtype: Any, expected: str) -> np.dtype:
+def parse_dtype(dtype: Any, expected: str) -> np.dtype:
     """Convert a requested dtype to one in the machine's byte order. Raises DTypeError if JAX has no such dtype."""
     try:
         if dtype in (bool, int, float, complex):  # these have JAX's default width, as in jnp

@@ -37,7 +37,7 @@ def _dataclass(
     Mutable or ordered classes are passed on to `dataclasses.dataclass`. All others are made here.
     """
 
-    def made(class_: type) -> type:
+    def decorate(class_: type) -> type:
         if not frozen or order:
             given = {"frozen": frozen, "order": order, "init": init, "repr": repr, "eq": eq, "slots": slots, **options}
             return dataclasses.dataclass(**given)(class_)
@@ -48,7 +48,7 @@ def _dataclass(
         class_ = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, **options)(class_)
         methods: dict[str, object] = {"__setattr__": _refuse_to_set, "__delattr__": _refuse_to_delete}
         methods |= {"__init__": _Init(class_)} if init else {}
-        methods |= {"__repr__": _shown} if repr else {}
+        methods |= {"__repr__": _represent} if repr else {}
         methods |= _comparison(class_) if eq else {}
         methods |= {"__getstate__": _state, "__setstate__": _restore} if slots else {}
         for name, method in methods.items():
@@ -56,7 +56,7 @@ def _dataclass(
                 setattr(class_, name, method)
         return class_
 
-    return made if class_ is None else made(class_)
+    return decorate if class_ is None else decorate(class_)
 
 
 if TYPE_CHECKING:
@@ -82,14 +82,14 @@ def _comparison(class_: type) -> dict[str, Method]:
             return True
         return key(self) == key(other) if other.__class__ is self.__class__ else NotImplemented
 
-    def hashed(self: object) -> int:
+    def hash_key(self: object) -> int:
         return hash(key(self))
 
-    return {"__eq__": equal, "__hash__": hashed}
+    return {"__eq__": equal, "__hash__": hash_key}
 
 
 @recursive_repr()
-def _shown(self: Any) -> str:
+def _represent(self: Any) -> str:
     shown = (f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self) if field.repr)
     return f"{self.__class__.__qualname__}({', '.join(shown)})"
 

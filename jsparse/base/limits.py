@@ -29,7 +29,7 @@ _SMALL = 2**30
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
-def checked_nse(nse: Any, what: str) -> int | None:
+def parse_nse(nse: Any, what: str) -> int | None:
     """Convert an argument `nse=` to int or None. Raises ShapeError if it is not a concrete integer >= 0."""
     if nse is None:
         return None
@@ -75,13 +75,13 @@ def check_bytes(shape: Sequence[int], dtype: Any, what: str, advice: str, most: 
             check_memory(count, f"{what} of shape {shortened(tuple(shape))}", advice)
         return
     if 0 not in shape:
-        size = _shown(count)
+        size = _format_bytes(count)
     elif count > MOST_COUNTED:
-        most, size = MOST_COUNTED, f"{_shown(count)}, times 0"
+        most, size = MOST_COUNTED, f"{_format_bytes(count)}, times 0"
     else:
         return
     raise ShapeError(
-        f"Expected {what} to have at most {_shown(most)}, but with shape {shortened(tuple(shape))} and dtype "
+        f"Expected {what} to have at most {_format_bytes(most)}, but with shape {shortened(tuple(shape))} and dtype "
         f"{np.dtype(dtype).name} it has {size}. {advice}"
     )
 
@@ -94,10 +94,12 @@ def check_memory(count: int, what: str, advice: str) -> None:
     """
     memory = _native.memory_bytes()
     if count > memory and count > memory * jax.process_count():  # the processes of a job share an array
-        raise ShapeError(f"Expected {what} to fit {_shown(memory)} of memory, but it takes {_shown(count)}. {advice}")
+        raise ShapeError(
+            f"Expected {what} to fit {_format_bytes(memory)} of memory, but it takes {_format_bytes(count)}. {advice}"
+        )
 
 
-def _shown(count: int) -> str:
+def _format_bytes(count: int) -> str:
     if count >= 2**70:
         return f"more than 2**{count.bit_length() - 1} bytes"
     unit = min((count.bit_length() - 1) // 10, len(_UNITS) - 1)

@@ -6,7 +6,7 @@ dies with that tensor: all tensors on the same index arrays refer to one owner, 
 key of an entry is *loose* if no tensor on it is alive. For example, the pattern of an index table is loose. A memo
 keeps loose patterns up to `LOOSE_BYTES` in total. Results that are computed from a jaxpr are removed with the jaxpr.
 
-Properties that are computed once (`lazy`) keep their value in the object itself. `held_over_forks` makes sure that a
+Properties that are computed once (`lazy`) keep their value in the object itself. `hold_over_forks` makes sure that a
 lock is free in a forked process.
 """
 
@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 
-def held_over_forks(lock: L) -> L:
+def hold_over_forks(lock: L) -> L:
     """Make forks wait for a lock. Otherwise a new process might inherit a held lock, but not the thread holding it."""
     os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
     return lock
@@ -108,7 +108,7 @@ class Owning:
 
     __slots__ = ()
 
-    def owned(self) -> tuple[Owned, ...]:
+    def list_owned(self) -> tuple[Owned, ...]:
         """The `Owned` objects in this object."""
         raise NotImplementedError
 
@@ -137,7 +137,7 @@ class Memo(Generic[P, R]):
         try:
             entry = self.known[key]
         except KeyError:
-            return self._made(key, *args, **kwargs)
+            return self._compute(key, *args, **kwargs)
         entry.used = True
         value: R = entry.value
         return value
@@ -151,9 +151,9 @@ class Memo(Generic[P, R]):
         value: R = entry.value
         return value
 
-    def _made(self, key: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    def _compute(self, key: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
         value = self.function(*args, **kwargs)
-        owned = {id(found): found for found in _owned_in(key)}.values()
+        owned = {id(found): found for found in _find_owned(key)}.values()
         owners = [(found, found.living_owner()) for found in owned]
         entry = _Entry(value, sum(found.nbytes() for found, owner in owners if owner is None))
         kept = self.known.setdefault(key, entry)
@@ -213,12 +213,12 @@ class WeakMemo(Generic[P, R]):
         self.known.clear()
 
 
-def remembered_of(function: Callable[P, R]) -> WeakMemo[P, R]:
+def memoize_weakly(function: Callable[P, R]) -> WeakMemo[P, R]:
     """Decorate a function with a memo whose results are removed when the first argument dies."""
     return WeakMemo(function)
 
 
-def remembered(maxsize: int) -> Callable[[Callable[P, R]], Memo[P, R]]:
+def memoize(maxsize: int) -> Callable[[Callable[P, R]], Memo[P, R]]:
     """Decorate a function with a memo of at most `maxsize` results, as `functools.lru_cache` does."""
     return lambda function: Memo(function, maxsize)
 
@@ -262,15 +262,15 @@ def _remove(number: int) -> None:
         known.pop(key, None)
 
 
-def _owned_in(x: Any) -> Iterator[Owned]:
+def _find_owned(x: Any) -> Iterator[Owned]:
     """Yield every `Owned` object that an argument of a memo is or contains."""
     if isinstance(x, Owned):
         yield x
     elif isinstance(x, Owning):
-        yield from x.owned()
+        yield from x.list_owned()
     elif isinstance(x, tuple | list | frozenset):
         for item in x:
-            yield from _owned_in(item)
+            yield from _find_owned(item)
     elif dataclasses.is_dataclass(x) and not isinstance(x, type):
         for field in dataclasses.fields(x):
-            yield from _owned_in(getattr(x, field.name))
+            yield from _find_owned(getattr(x, field.name))

@@ -50,7 +50,7 @@ def working(what: str, total: int | None = None, is_long: bool = False) -> Itera
         is_long: the block may take seconds without a step.
     """
     if _own.is_working or not progress.progress or not _is_terminal():
-        yield _ignored
+        yield _ignore
         return
     start = time.perf_counter()
     _own.since = _own.since if start - _own.last < PAUSE else start
@@ -70,7 +70,7 @@ def working(what: str, total: int | None = None, is_long: bool = False) -> Itera
         _own.is_working, _own.last = False, time.perf_counter()
 
 
-def _ignored(done: int) -> None:
+def _ignore(done: int) -> None:
     """Ignore a step of work that is not shown."""
 
 

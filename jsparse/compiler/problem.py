@@ -213,7 +213,7 @@ class Problem:
         complete: set[str] = set()
         targets = [s.target.tensor for s in self.statements]
         for statement in self.statements:
-            read = {inner.tensor for outer in statement.reads for inner in (outer, *outer.nested())}
+            read = {inner.tensor for outer in statement.reads for inner in (outer, *outer.indirections())}
             if statement.target.tensor in complete or not read & set(targets) <= complete:
                 raise ValueError(f"'{statement}' writes a target again, or reads one that is not complete yet")
             complete.add(statement.target.tensor)
@@ -403,7 +403,7 @@ class Problem:
         own = statement.patterns
         numbers = {n: number for number, n in enumerate(own)}
         accesses = (statement.target, *statement.reads)
-        named = dict.fromkeys(inner.tensor for outer in accesses for inner in (outer, *outer.nested()))
+        named = dict.fromkeys(inner.tensor for outer in accesses for inner in (outer, *outer.indirections()))
         taken = self.variables_of(statement)
         return replace(
             self,
@@ -444,7 +444,7 @@ class Problem:
 
         Axes of temporaries are skipped. Raises ValueError if no other tensor has such an axis.
         """
-        for access in (*self.accesses, *(inner for outer in self.accesses for inner in outer.nested())):
+        for access in (*self.accesses, *(inner for outer in self.accesses for inner in outer.indirections())):
             for number, axis in enumerate(self.type_of[access.tensor].axes):
                 known = access.tensor not in self.temporaries
                 if known and isinstance(axis, Dense) and access.indices[axis.dim] == var:

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from jsparse.base.dataclass import dataclass
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.compiler.semiring import Semiring
 from jsparse.convert.decompose import Parts, block_fill, decompose, to_parts
 from jsparse.convert.facts import FILLED, Fill, measure_fills, product_price
@@ -178,7 +178,7 @@ def _check_uses(uses: Sequence[int]) -> tuple[int, ...]:
     return columns
 
 
-@remembered(maxsize=64)
+@memoize(maxsize=64)
 def _choose(pattern: Pattern, uses: tuple[int, ...], item: int, stores_zeros: bool = True) -> FormatChoice:
     """Choose a format for a pattern in its default format, with values of `item` bytes.
 

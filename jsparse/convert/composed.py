@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.convert.dynamic_composed import (
     dynamic_to_composed,
     dynamic_to_plain,
@@ -21,9 +21,9 @@ from jsparse.convert.slots import from_slots, onto_slots, plain_pattern, to_slot
 from jsparse.errors import NotYetSupportedError, PatternError
 from jsparse.formats import Format, Pattern, default_format
 from jsparse.formats.composed import ComposedFormat, Width
-from jsparse.formats.dynamic import padded_arrays
+from jsparse.formats.dynamic import pad_arrays
 from jsparse.formats.format import is_auto
-from jsparse.primitives.host import on_device, padded
+from jsparse.primitives.host import on_device, pad_values
 from jsparse.tensor.composed import ComposedTensor, Composition, Part, join_values, within
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.leaves import check_values
@@ -45,7 +45,7 @@ def to_composed(tensor: SparseTensor, format: ComposedFormat, nse: int | None = 
             f"Expected nse= of at least {conversion.place.nse:,}, the values of all slots that {tensor!r} has in "
             f"{format.name}, but got nse={nse:,}. Pass more, or leave it out."
         )
-    return ComposedTensor._unchecked(conversion.move(tensor.values), conversion.place)
+    return ComposedTensor._wrap(conversion.move(tensor.values), conversion.place)
 
 
 def to_plain(tensor: ComposedTensor) -> SparseTensor:
@@ -54,7 +54,7 @@ def to_plain(tensor: ComposedTensor) -> SparseTensor:
         return dynamic_to_plain(tensor)
     conversion = from_slots(tensor.pattern)
     check_values(tensor, f"a tensor in {tensor.format.name}")
-    return SparseTensor._unchecked(conversion.move(tensor.values), conversion.place)
+    return SparseTensor._wrap(conversion.move(tensor.values), conversion.place)
 
 
 def composition_of(x: object) -> Composition | None:
@@ -74,7 +74,7 @@ def in_composed_format(tensor: SparseTensor, out_format: object) -> SparseTensor
     """Convert the result in `plain_out_format(out_format)` to `out_format`."""
     composition = composition_of(out_format)
     if composition is not None:
-        return ComposedTensor._unchecked(onto_slots(composition).move(tensor.values), composition)
+        return ComposedTensor._wrap(onto_slots(composition).move(tensor.values), composition)
     assert isinstance(out_format, str | ComposedFormat)
     return tensor.asformat(out_format)
 
@@ -86,7 +86,7 @@ def with_values(self: ComposedTensor, values: ArrayLike) -> ComposedTensor:
     """
     tensor = ComposedTensor(values, self.pattern)
     if self.is_dynamic:
-        return ComposedTensor._unchecked(with_zero_padding(tensor.values, self.pattern), self.pattern)
+        return ComposedTensor._wrap(with_zero_padding(tensor.values, self.pattern), self.pattern)
     is_whole = [not (part.has_slots or part.format.blocks.is_ragged(self.shape)) for part in self.pattern.parts]
     if all(is_whole):
         return tensor
@@ -97,7 +97,7 @@ def with_values(self: ComposedTensor, values: ArrayLike) -> ComposedTensor:
             moved.append(onto_slots(alone).move(from_slots(alone).move(own)))
         else:
             moved.append(without_padding(own, part, self.shape))
-    return ComposedTensor._unchecked(join_values(moved), self.pattern)
+    return ComposedTensor._wrap(join_values(moved), self.pattern)
 
 
 def in_digits(tensor: ComposedTensor, fill: float) -> SparseTensor | None:
@@ -110,7 +110,7 @@ def in_digits(tensor: ComposedTensor, fill: float) -> SparseTensor | None:
         return None
     (part,) = tensor.pattern.parts
     values = without_padding(tensor.values, part, tensor.shape, fill)
-    return SparseTensor._unchecked(values, pattern).transpose(part.format.blocks.by_coordinate)
+    return SparseTensor._wrap(values, pattern).transpose(part.format.blocks.by_coordinate)
 
 
 def to_coords(self: ComposedTensor) -> tuple[np.ndarray, jax.Array]:
@@ -135,7 +135,7 @@ def dynamic(self: ComposedTensor, nse: int | None = None) -> ComposedTensor:
     if nse is not None and len(parts) > 1:
         raise NotYetSupportedError(f"Expected no nse= to make {self!r} dynamic, since its parts have a capacity each.")
     composition = replace(self.pattern, parts=tuple(_dynamic_part(part, nse) for part in parts))
-    return ComposedTensor._unchecked(padded(self.values, composition.nse), composition)
+    return ComposedTensor._wrap(pad_values(self.values, composition.nse), composition)
 
 
 def _dynamic_part(part: Part, nse: int | None) -> Part:
@@ -152,7 +152,7 @@ def _dynamic_part(part: Part, nse: int | None) -> Part:
     shape = (*outer.shape[:-1], slots) if part.has_slots else outer.shape
     entries = min(outer.nse if nse is None else slots, prod(outer.shape[: len(part.format.blocks.outer)]))
     type_ = dynamic_type(shape, outer.format, entries)
-    dynamic_outer = DynamicPattern(type_, tuple(on_device(padded_arrays(type_, outer.arrays))))
+    dynamic_outer = DynamicPattern(type_, tuple(on_device(pad_arrays(type_, outer.arrays))))
     return replace(part, pattern=dynamic_outer, slots=slots if part.has_slots else type_.nse)
 
 
@@ -174,7 +174,7 @@ def static(self: ComposedTensor) -> ComposedTensor:
         slots = part.slots if part.has_slots else static_outer.nse
         parts.append(replace(part, pattern=static_outer, slots=slots))
         values.append(own[: parts[-1].nse])
-    return ComposedTensor._unchecked(join_values(values), replace(self.pattern, parts=tuple(parts)))
+    return ComposedTensor._wrap(join_values(values), replace(self.pattern, parts=tuple(parts)))
 
 
 def without_padding(values: jax.Array, part: Part, shape: tuple[int, ...], fill: float = 0) -> jax.Array:
@@ -189,7 +189,7 @@ def without_padding(values: jax.Array, part: Part, shape: tuple[int, ...], fill:
     return jnp.reshape(blocks.at[slots].set(kept, unique_indices=True), -1)
 
 
-@remembered(maxsize=256)
+@memoize(maxsize=256)
 def _at_end(
     format: ComposedFormat, outer: Pattern, inner: tuple[int, ...], shape: tuple[int, ...]
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jsparse.base.limits import check_bytes, checked_nse
+from jsparse.base.limits import check_bytes, parse_nse
 from jsparse.convert.choice import choose_format
 from jsparse.convert.composed import to_composed, to_plain
 from jsparse.convert.dynamic_creation import convert_dynamic, with_derived
@@ -12,7 +12,7 @@ from jsparse.formats.composed import ComposedFormat
 from jsparse.formats.dynamic import sufficient_nse
 from jsparse.formats.format import is_auto
 from jsparse.formats.relayout import relayout_to
-from jsparse.primitives.host import padded
+from jsparse.primitives.host import pad_values
 from jsparse.primitives.permute_values import permute_values
 from jsparse.tensor.composed import ComposedTensor
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
@@ -42,7 +42,7 @@ def asformat(self: SparseTensor, format: Format | ComposedFormat | str, *, nse: 
     if isinstance(self, ComposedTensor):
         return self if target == self.format else to_plain(self).asformat(target, nse=nse)
     check_leaves(self, "A in A.asformat")
-    nse = checked_nse(nse, "asformat")
+    nse = parse_nse(nse, "asformat")
     if isinstance(target, ComposedFormat):
         return to_composed(self, target, nse)
     if isinstance(self.pattern, Pattern):
@@ -65,7 +65,7 @@ def _static_in(tensor: SparseTensor, pattern: Pattern, format: Format, nse: int 
         )
     check_bytes((target.nse,), tensor.dtype, "the values in another format", "Use a format with fewer dense levels.")
     values = tensor.values if relayout.is_identity else permute_values(tensor.values, relayout)
-    return SparseTensor._unchecked(values, target)
+    return SparseTensor._wrap(values, target)
 
 
 def dynamic(self: SparseTensor, nse: int | None = None) -> SparseTensor:
@@ -80,7 +80,7 @@ def dynamic(self: SparseTensor, nse: int | None = None) -> SparseTensor:
     no coordinates.
     """
     check_leaves(self, "A in A.dynamic")
-    nse = checked_nse(nse, "dynamic")
+    nse = parse_nse(nse, "dynamic")
     if isinstance(self.pattern, DynamicPattern):
         type_ = self.pattern.type if nse is None else dynamic_type(self.shape, self.format, nse)
         return self if type_ == self.pattern.type else convert_dynamic(self, type_)
@@ -90,8 +90,8 @@ def dynamic(self: SparseTensor, nse: int | None = None) -> SparseTensor:
             f"it out."
         )
     type_ = dynamic_type(self.shape, self.format, self.nse if nse is None else nse)
-    pattern = DynamicPattern.padded(self.pattern, type_)
-    return SparseTensor._unchecked(padded(self.values, type_.nse), pattern)
+    pattern = DynamicPattern.pad_static(self.pattern, type_)
+    return SparseTensor._wrap(pad_values(self.values, type_.nse), pattern)
 
 
 def with_transpose(self: SparseTensor) -> SparseTensor:
@@ -107,4 +107,4 @@ def with_transpose(self: SparseTensor) -> SparseTensor:
     check_leaves(self, "A in A.with_transpose")
     if isinstance(self.pattern, Pattern):
         return self
-    return SparseTensor._unchecked(self.values, with_derived(self.pattern))
+    return SparseTensor._wrap(self.values, with_derived(self.pattern))

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from jax.typing import DTypeLike
 
-from jsparse.base.arrays import Array, check_numbers, given_dtype, host_array, jax_array
-from jsparse.base.limits import check_bytes, checked_nse
+from jsparse.base.arrays import Array, check_numbers, host_array, jax_array, parse_dtype
+from jsparse.base.limits import check_bytes, parse_nse
 from jsparse.convert.dynamic_creation import from_coordinate_blocks, parse_coordinates
 from jsparse.convert.static_creation import static_tensor
 from jsparse.convert.sums import NUMBERS, scatter_sums
@@ -59,13 +59,13 @@ def from_coords(
     Raises PatternError (coordinates, capacity, no shape), ShapeError (values), FormatError and SubscriptError (format),
     DTypeError (no numbers; int64 indices are needed, but x64 is off), IntegerRangeError (integers beyond `dtype`).
     """
-    nse = checked_nse(nse, "from_coords")
+    nse = parse_nse(nse, "from_coords")
     if shape is None:
         raise PatternError(
             "Expected shape= of from_coords, the size of each dimension, which coordinates do not determine. Write "
             "SparseTensor.from_coords(coords, values, shape=(m, n))."
         )
-    target = None if dtype is None else given_dtype(dtype, "dtype= of from_coords to be a dtype of numbers")
+    target = None if dtype is None else parse_dtype(dtype, "dtype= of from_coords to be a dtype of numbers")
     sizes = sizes_of(shape)
     coords = parse_coordinates(coords)
     values = _values(values, coords, sizes, target)
@@ -131,5 +131,5 @@ def _static(
     _check_values(values, coords.shape[1:], sizes)
     if not rows:
         total = scatter_sums(values, (np.zeros(len(values), np.int32),), (1,), dtype)
-        return SparseTensor(total, Pattern._trusted((), layout, ()))
+        return SparseTensor(total, Pattern._of_valid((), layout, ()))
     return static_tensor(rows, values, sizes, layout, dtype)

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from jax.typing import DTypeLike
 
 from jsparse.base import _native
-from jsparse.base.arrays import check_numbers, device_array, given_dtype, host_array
-from jsparse.base.limits import checked_nse
+from jsparse.base.arrays import check_numbers, device_array, host_array, parse_dtype
+from jsparse.base.limits import parse_nse
 from jsparse.convert import dynamic_creation
 from jsparse.convert.choice import DEFAULT_USES, choose_format
 from jsparse.convert.composed import to_plain
@@ -83,8 +83,8 @@ def asarray(
         tensor = asarray(x, dtype=dtype, nse=nse)
         chosen = choose_format(tensor, uses).convert(tensor)
         return chosen.dynamic() if dynamic else chosen
-    nse = checked_nse(nse, "asarray")
-    dtype = None if dtype is None else given_dtype(dtype, "dtype= of asarray to be a dtype of numbers")
+    nse = parse_nse(nse, "asarray")
+    dtype = None if dtype is None else parse_dtype(dtype, "dtype= of asarray to be a dtype of numbers")
     if format is not None and not isinstance(x, SparseTensor) and is_composed(format):
         is_kept = is_scipy(x) and not dynamic and nse is None
         in_blocks = blocks_from_scipy(cast("sparray", x), format, dtype) if is_kept else None
@@ -219,7 +219,7 @@ def _format_or_default(format: Format | str | None, ndim: int) -> Format:
 def _from_dense(x: np.ndarray, format: Format | str | None, dtype: np.dtype | None) -> SparseTensor:
     layout = _format_or_default(format, x.ndim)
     if layout.is_dense:
-        pattern = Pattern._trusted(x.shape, layout, ())
+        pattern = Pattern._of_valid(x.shape, layout, ())
         return _make(x.transpose(layout.order).reshape(-1), pattern, dtype)
     if not x.flags.c_contiguous:
         x = np.ascontiguousarray(x)
@@ -227,10 +227,10 @@ def _from_dense(x: np.ndarray, format: Format | str | None, dtype: np.dtype | No
         rows = prod(x.shape[:-1])  # not x.size // x.shape[-1]: rows may have length 0
         wide = max(x.size, rows, x.shape[-1]) >= 2**31
         pointers, columns, values = _native.compress_dense(x, rows, _kind(x.dtype), wide)
-        return _make(values, Pattern._trusted(x.shape, layout, (pointers, columns)), dtype, fresh=True)
+        return _make(values, Pattern._of_valid(x.shape, layout, (pointers, columns)), dtype, fresh=True)
     _, offsets, values = _native.compress_dense(x, 1, _kind(x.dtype), x.size >= 2**31)
     pattern, built = Pattern.from_rows(np.unravel_index(offsets, x.shape), x.shape, layout)
-    return _make(built.summed(values), pattern, dtype, fresh=True)
+    return _make(built.sum_per_slot(values), pattern, dtype, fresh=True)
 
 
 def _dense_above(layout: Format) -> bool:

@@ -62,7 +62,7 @@ def decompose(A: SparseTensor, parts: Parts) -> ComposedTensor:
     check_static("decompose", plain.pattern, Pattern)
     assert isinstance(plain.pattern, Pattern)
     conversion = to_parts(plain.pattern, parts)
-    return ComposedTensor._unchecked(conversion.move(plain.values), conversion.place)
+    return ComposedTensor._wrap(conversion.move(plain.values), conversion.place)
 
 
 def to_parts(pattern: Pattern, parts: Parts) -> Conversion[Composition]:

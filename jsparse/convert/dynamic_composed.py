@@ -59,14 +59,14 @@ def dynamic_to_composed(tensor: SparseTensor, format: ComposedFormat, nse: int |
     type_ = dynamic_type(sizes, digit_format(blocks.levels), entries * inner)
     on_levels = assemble_tensor(digits, tensor.values, type_, tensor.pattern)
     assert isinstance(on_levels.pattern, DynamicPattern)
-    outer, values, slots = on_levels.pattern.retyped(core_type(on_levels.pattern.type)), on_levels.values, entries
+    outer, values, slots = on_levels.pattern.with_type(core_type(on_levels.pattern.type)), on_levels.values, entries
     if rule is not None:
         parents = outer.type.capacities[-2] if len(outer.type.capacities) > 1 else 1
         slots = parents * (rule.width or 0) if isinstance(rule, Width) else capacity
         outer, numbers = _in_slots(outer, format, slots)
         values = _into_slots(jnp.reshape(values, (-1, inner)), numbers, slots).reshape(-1)
     part = Part(format, outer, sizes[len(blocks.outer) :], slots)
-    return ComposedTensor._unchecked(values, Composition(tensor.shape, (part,)))
+    return ComposedTensor._wrap(values, Composition(tensor.shape, (part,)))
 
 
 def _in_range(rows: jax.Array, sizes: Sequence[int]) -> jax.Array:
@@ -113,8 +113,8 @@ def dynamic_to_plain(tensor: ComposedTensor) -> SparseTensor:
     together = coords[0] if len(coords) == 1 else jnp.concatenate(coords, axis=1)
     plain = assemble_tensor(together, join_values(values), type_, patterns[0])
     assert isinstance(plain.pattern, DynamicPattern)
-    pattern = reduce(DynamicPattern.overflowed_with, patterns[1:], plain.pattern)
-    return SparseTensor._unchecked(plain.values, pattern)
+    pattern = reduce(DynamicPattern.propagate_overflow, patterns[1:], plain.pattern)
+    return SparseTensor._wrap(plain.values, pattern)
 
 
 def _entries(part: Part, values: jax.Array, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array, DynamicPattern]:
@@ -128,7 +128,7 @@ def _entries(part: Part, values: jax.Array, shape: tuple[int, ...]) -> tuple[jax
     if part.has_slots:  # the block of each entry, 0 in padding
         blocks_of_slots = jnp.reshape(values, (part.slots, *part.inner))
         values = blocks_of_slots.at[_slot_numbers(part)].get(mode="fill", fill_value=0).reshape(-1)
-    return jnp.where(is_inside, coords, beyond), on.settled(values), on
+    return jnp.where(is_inside, coords, beyond), on.mask_invalid(values), on
 
 
 def dynamic_core(part: Part) -> DynamicPattern:
@@ -188,7 +188,7 @@ def with_zero_padding(values: jax.Array, composition: Composition) -> jax.Array:
         if part.has_slots or part.format.blocks.is_ragged(shape):
             of_part = without_dynamic_padding(of_part, part, shape)
         if part.has_slots:
-            kept.append(part.pattern.poisoned(of_part))
+            kept.append(part.pattern.poison(of_part))
         else:
-            kept.append(part.pattern.extended(part.inner).settled(of_part))
+            kept.append(part.pattern.extended(part.inner).mask_invalid(of_part))
     return join_values(kept)

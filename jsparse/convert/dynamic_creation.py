@@ -19,15 +19,15 @@ from jsparse.base.limits import check_constant
 from jsparse.convert.static_creation import static_tensor
 from jsparse.convert.sums import NUMBERS, scatter_sums, slot_sums, summands
 from jsparse.errors import PatternError, ShapeError, shortened
-from jsparse.formats import DynamicType, Format, derived_format
+from jsparse.formats import DynamicType, Format, index_format
 from jsparse.formats.build import build, build_summed
-from jsparse.formats.dynamic import core_type, padded_arrays, slots_dtype
-from jsparse.formats.relayout import reordered
+from jsparse.formats.dynamic import core_type, pad_arrays, slots_dtype
+from jsparse.formats.relayout import reorder_entries
 from jsparse.formats.set_operations import Stored
-from jsparse.formats.validate import as_coordinates, checked_rows
+from jsparse.formats.validate import as_coordinates, as_index_rows
 from jsparse.notation.ellipsis import letters_of
 from jsparse.primitives.einsum import einsum_p
-from jsparse.primitives.host import is_on_host, on_device, padded_array
+from jsparse.primitives.host import is_on_host, on_device, pad_array
 from jsparse.primitives.routine import assemble, expand, nonzero, overflow_error
 from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 from jsparse.tensor.dynamic_pattern import Derived, DynamicPattern, dynamic_type
@@ -64,9 +64,7 @@ def from_coordinate_blocks(
         capacity = coords.shape[1] * _block_slots(layout, sizes, range(outer)) * inner if nse is None else nse
         if 0 in sizes:  # no entry has a place, whatever the capacity
             type_ = dynamic_type(sizes, layout, 0)
-            return SparseTensor._unchecked(
-                jnp.zeros(0, jax.dtypes.canonicalize_dtype(dtype)), DynamicPattern.empty(type_)
-            )
+            return SparseTensor._wrap(jnp.zeros(0, jax.dtypes.canonicalize_dtype(dtype)), DynamicPattern.empty(type_))
         direct = natural == layout
         type_ = dynamic_type(sizes, natural, capacity if direct else coords.shape[1] * inner)
         made = from_traced_coords(coords, blocks, type_, dtype)
@@ -214,7 +212,7 @@ def convert_dynamic(tensor: SparseTensor, type_: DynamicType) -> SparseTensor:
     assert isinstance(tensor.pattern, DynamicPattern)
     whole = _whole(tensor.pattern, type_.format) if is_on_host(tensor.values) else None
     if whole is not None:
-        arrays, gather = reordered(whole, type_.format)
+        arrays, gather = reorder_entries(whole, type_.format)
         count = whole.nse if gather is None else len(gather)
         if count > type_.nse:
             raise overflow_error(type_, count)
@@ -222,10 +220,10 @@ def convert_dynamic(tensor: SparseTensor, type_: DynamicType) -> SparseTensor:
         if gather is not None:
             moved = _native.take(moved, gather)
         if gather is None or count < type_.nse:
-            moved = padded_array(moved, type_.nse)
+            moved = pad_array(moved, type_.nse)
         operands = [tensor.values, *tensor.pattern.arrays]
-        values, *made = on_device([moved, *padded_arrays(type_, arrays, shared=whole.arrays)], operands)
-        return SparseTensor._unchecked(values, DynamicPattern(type_, tuple(made)))
+        values, *made = on_device([moved, *pad_arrays(type_, arrays, shared=whole.arrays)], operands)
+        return SparseTensor._wrap(values, DynamicPattern(type_, tuple(made)))
     return assemble_tensor(expand(tensor.pattern.arrays, tensor.pattern.type), tensor.values, type_, tensor.pattern)
 
 
@@ -255,7 +253,7 @@ def _whole(pattern: DynamicPattern, format: Format) -> Stored | None:
     if not pattern.is_whole or not stores_any(format):
         return None
     try:
-        return pattern.stored()
+        return pattern.to_stored()
     except PatternError:  # coordinates out of range are padding, wherever they are
         return None
 
@@ -268,7 +266,7 @@ def with_derived(pattern: DynamicPattern) -> DynamicPattern:
     order = tuple(reversed(core.format.order))
     if order == core.format.order:
         return pattern
-    type_ = DynamicType(core.shape, derived_format(cast(Any, core), order), core.nse)
+    type_ = DynamicType(core.shape, index_format(cast(Any, core), order), core.nse)
     whole = _whole(DynamicPattern(core, pattern.arrays), type_.format)
     if whole is not None:
         return replace(pattern, derived=(_derive_transpose(whole, type_, pattern.arrays),))
@@ -278,13 +276,13 @@ def with_derived(pattern: DynamicPattern) -> DynamicPattern:
 
 def _derive_transpose(whole: Stored, type_: DynamicType, operands: Sequence[jax.Array]) -> Derived:
     """Make the transposed index of known entries on the host. A program makes an equal index by `assemble`."""
-    arrays, moved = reordered(whole, type_.format)
+    arrays, moved = reorder_entries(whole, type_.format)
     count, dtype = whole.nse, slots_dtype(type_, type_.nse)
     gather, scatter = np.arange(type_.nse, dtype=dtype), np.full(type_.nse, -1, dtype)
     if moved is not None:
         gather[:count] = moved
     scatter[:count] = _native.invert(gather[:count], count)
-    made = on_device([*padded_arrays(type_, arrays, shared=whole.arrays), gather, scatter], operands)
+    made = on_device([*pad_arrays(type_, arrays, shared=whole.arrays), gather, scatter], operands)
     return Derived(type_, tuple(made[:-2]), *made[-2:])
 
 
@@ -295,7 +293,7 @@ def _make_tensor(values: jax.Array, pattern: DynamicPattern, already: DynamicPat
     capacity.
     """
     pattern = _carry_overflow(pattern, already)
-    return SparseTensor._bounded(values, pattern)
+    return SparseTensor._poison_on_overflow(values, pattern)
 
 
 def _carry_overflow(pattern: DynamicPattern, already: DynamicPattern | None = None) -> DynamicPattern:
@@ -308,7 +306,7 @@ def _carry_overflow(pattern: DynamicPattern, already: DynamicPattern | None = No
         raise overflow_error(pattern.type, int(pattern.count))
     known = already is None or isinstance(already.overflowed, jax.core.Tracer)
     if already is not None and (known or bool(np.any(already.overflowed))):
-        return pattern.overflowed_with(already)
+        return pattern.propagate_overflow(already)
     return pattern
 
 
@@ -331,17 +329,17 @@ def assemble_on_host(
     used = inside(given, type_.shape)
     if used is not None:
         given, entries = given[:, used], entries[used]
-    rows = checked_rows(list(given))
+    rows = as_index_rows(list(given))
     found = build_summed(rows, entries, type_.shape, type_.format) if entries.ndim == 1 else None
     if found is None:
         built = build(rows, type_.shape, type_.format)
-        found = built.arrays, built.summed(entries)
+        found = built.arrays, built.sum_per_slot(entries)
     arrays, sums = found
     if len(sums) > type_.nse:
         return len(sums)
     sums = narrow_array(sums.reshape(-1), NUMBERS, dtype)
-    made = padded_array(sums, type_.nse * prod(entries.shape[1:]))
-    first, *others = on_device([made, *padded_arrays(type_, arrays)], [values, coords])
+    made = pad_array(sums, type_.nse * prod(entries.shape[1:]))
+    first, *others = on_device([made, *pad_arrays(type_, arrays)], [values, coords])
     return first, tuple(others)
 
 

@@ -16,7 +16,7 @@ from jsparse.convert.sums import NUMBERS, summands
 from jsparse.errors import DTypeError, PatternError, ShapeError, shortened
 from jsparse.formats import Format, Pattern
 from jsparse.formats.composed import ComposedFormat
-from jsparse.formats.validate import check_bounds, checked_shape
+from jsparse.formats.validate import check_bounds, parse_shape
 from jsparse.tensor.composed import ComposedTensor, Composition
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -34,12 +34,12 @@ def from_scipy(x: Any, format: Format, dtype: np.dtype | None = None) -> tuple[P
     Raises PatternError if the index arrays and the data of `x` do not fit each other, and locates the fault in one of
     them; DTypeError if the values are no numbers.
     """
-    shape = checked_shape(x.shape, format)
+    shape = parse_shape(x.shape, format)
     try:
         if x.format in ("csr", "csc"):
             parts = as_compressed(x, shape)
             if parts.is_sorted and x.format == format.name:
-                return Pattern._trusted(shape, format, parts.copy_arrays(shape)), parts.values, False
+                return Pattern._of_valid(shape, format, parts.copy_arrays(shape)), parts.values, False
             rows, values = parts.entries(x.format, shape)
         else:
             rows, values = entries_of(x, shape)
@@ -64,7 +64,7 @@ def blocks_from_scipy(
     name = Format.of(format, len(x.shape)).name
     if x.format != "bsr" or name != "bsr({}, {})".format(*np.shape(x.data)[1:]):
         return None
-    shape = checked_shape(x.shape, Format.plain("csr", 2))
+    shape = parse_shape(x.shape, Format.plain("csr", 2))
     try:
         parts = blocks(x, shape)
     except PatternError as error:

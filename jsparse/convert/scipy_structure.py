@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from jsparse.base import _native
-from jsparse.base.arrays import given_dtype, host_array, native
+from jsparse.base.arrays import host_array, native, parse_dtype
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import PatternError, shortened
 from jsparse.formats.build import index_dtype
@@ -226,7 +226,7 @@ def _integers_from(given: Iterable[Any], name: str) -> np.ndarray:
 
 
 def _numbers_from(given: Iterable[Any], dtype: np.dtype) -> np.ndarray:
-    found = given_dtype(dtype, "an array of numbers to make a SparseTensor from")
+    found = parse_dtype(dtype, "an array of numbers to make a SparseTensor from")
     try:
         return np.fromiter(given, found)
     except (TypeError, ValueError, OverflowError) as error:

@@ -18,7 +18,7 @@ import numpy as np
 
 from jsparse.base import _native
 from jsparse.base.dataclass import dataclass
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.convert.dynamic_composed import plain_format_of
 from jsparse.errors import FormatError, NotYetSupportedError
 from jsparse.formats import Format, Pattern, Relayout, default_format
@@ -79,7 +79,7 @@ def plain_pattern(composition: Composition) -> Pattern:
     return from_slots(composition).place
 
 
-@remembered(maxsize=256)
+@memoize(maxsize=256)
 def to_slots(pattern: Pattern, format: ComposedFormat) -> Conversion[Composition]:
     """How values move from a plain pattern to a composed format."""
     to_levels = relayout_to(pattern, format.blocks)
@@ -94,13 +94,13 @@ def to_slots(pattern: Pattern, format: ComposedFormat) -> Conversion[Composition
         dtype = index_dtype(pattern.shape, [outer.nse, slots])
         shifts = (np.asarray(starts) - (np.cumsum(lengths) - lengths)).astype(dtype)  # slots that segments skip before
         numbers = np.arange(outer.nse, dtype=dtype) + np.repeat(shifts, lengths)
-        outer = Pattern._trusted((*outer.shape, slots), outer_format(format), (*outer.arrays, numbers))
+        outer = Pattern._of_valid((*outer.shape, slots), outer_format(format), (*outer.arrays, numbers))
     part = Part(format, outer, inner, slots)
     steps = _without_identities([(to_levels, False), *_to_their_slots(part)])
     return Conversion(Composition(pattern.shape, (part,)), (steps,))
 
 
-@remembered(maxsize=256)
+@memoize(maxsize=256)
 def from_slots(composition: Composition) -> Conversion[Pattern]:
     """How values move from a composition to csr, dcsr or csf. Padding is dropped."""
     to_levels = [_join_digits(part, composition.shape) for part in composition.parts]
@@ -198,7 +198,7 @@ def _make_pattern(rows: Sequence[np.ndarray], run: int, shape: tuple[int, ...], 
     if len(others) == 1 and format.levels[0].kind.is_full:
         counts = np.bincount(others[0], minlength=shape[0]) * run
         pointers = np.concatenate([[0], np.cumsum(counts)])
-        return Pattern._trusted(shape, format, (pointers, columns))
+        return Pattern._of_valid(shape, format, (pointers, columns))
     every = [*(np.repeat(row, run) for row in others), columns]
     return Pattern.from_rows(every, shape, format, tuple(range(len(shape))))[0]
 
@@ -241,8 +241,8 @@ def into_slots(numbers: np.ndarray, slots: int, inner: tuple[int, ...] = ()) -> 
     Compiled programs find the target of a relayout by the source and a format, so the target has dense levels.
     """
     entries = np.array([0, len(numbers)], numbers.dtype)
-    stored = Pattern._trusted((slots,), default_format(1), (entries, np.ascontiguousarray(numbers)))
-    every = Pattern._trusted((slots,), Format.dense(1), ())
+    stored = Pattern._of_valid((slots,), default_format(1), (entries, np.ascontiguousarray(numbers)))
+    every = Pattern._of_valid((slots,), Format.dense(1), ())
     runs = (numbers, prod(inner)) if prod(inner) else None
     return Relayout(stored.extended(inner), every.extended(inner), runs=runs), False
 

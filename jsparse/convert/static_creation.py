@@ -35,7 +35,7 @@ def static_tensor(
         pattern, sums = Pattern.of_entries(rows, given, sizes, layout)
     else:
         pattern, built = _of_blocks(rows, sizes, layout)
-        sums = built.summed(given)
+        sums = built.sum_per_slot(given)
     if sums is given and values.dtype == dtype:
         return SparseTensor(values if values.ndim == 1 else values.reshape(-1), pattern)
     return SparseTensor(on_device([narrow_array(sums.reshape(-1), NUMBERS, dtype)], [values])[0], pattern)

@@ -140,7 +140,7 @@ class _Source:
         if isinstance(self.whole, DynamicPattern):
             return self.whole
         if isinstance(self.whole, SparseTensor):
-            return type(self.whole)._unchecked(values, self.whole.pattern)
+            return type(self.whole)._wrap(values, self.whole.pattern)
         _, *indices = jax.tree.leaves(self.whole)
         return jax.tree.unflatten(jax.tree.structure(self.whole), [values, *indices])
 
@@ -151,7 +151,7 @@ class _Source:
         pattern = self.whole.pattern
         assert isinstance(pattern, DynamicPattern | Composition)
         own = in_use(values, pattern) if values.dtype != jax.dtypes.float0 else values
-        return type(self.whole)._unchecked(own, pattern.of_gradient())
+        return type(self.whole)._wrap(own, pattern.of_gradient())
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["values"], meta_fields=["source"])

@@ -15,7 +15,7 @@ from jsparse import _compat
 from jsparse.differentiation.interpret import arrays, interpret
 from jsparse.differentiation.table import Places, Reader, Table
 from jsparse.formats import Format, Pattern
-from jsparse.formats.dynamic import extended_type
+from jsparse.formats.dynamic import extend_type
 from jsparse.ops.evaluate import evaluate
 from jsparse.primitives.routine import assemble
 from jsparse.primitives.rows import row_sums
@@ -47,7 +47,7 @@ def pattern_of_rows(ids: Sequence[jax.Array], shape: Sequence[int]) -> DynamicPa
     widest = max((x.dtype for x in given), key=lambda dtype: dtype.itemsize)
     numbers = jnp.concatenate([x.astype(widest) for x in given])
     core = dynamic_type((size,), _format(1), min(max(len(numbers), 1), size))
-    return DynamicPattern(extended_type(core, features), tuple(assemble(numbers[None], core).arrays))
+    return DynamicPattern(extend_type(core, features), tuple(assemble(numbers[None], core).arrays))
 
 
 def numbers_of_rows(pattern: DynamicPattern) -> jax.Array:
@@ -105,7 +105,7 @@ def value_and_grad_of_rows(
                 counts = _counts(ids[places.index(n)], known[places.index(n)], len(leaves[n]))
                 slope = slope / counts.astype(slope.dtype).reshape(-1, *(1,) * (slope.ndim - 1))
             values = slope.astype(jnp.asarray(leaves[n]).dtype).reshape(-1)
-            gradients[n] = SparseTensor._unchecked(pattern.in_use(values), pattern.of_gradient())
+            gradients[n] = SparseTensor._wrap(pattern.in_use(values), pattern.of_gradient())
         return value, jax.tree.unflatten(structure, gradients)
 
     return differentiate
@@ -136,6 +136,6 @@ def _ids(closed: Any, leaves: Sequence[Any], places: Sequence[int]) -> list[list
         return [reader.ids_of(number) for number in range(len(places))]
 
     traced, structure = jax.make_jaxpr(read, return_shape=True)(*leaves)
-    found = _compat.evaluated(_compat.without_dead_equations(traced), leaves)
+    found = _compat.evaluate_jaxpr(_compat.without_dead_equations(traced), leaves)
     ids: list[list[jax.Array]] = jax.tree.unflatten(jax.tree.structure(structure), found)
     return ids

@@ -7,7 +7,7 @@ from jsparse.formats.dynamic import DynamicType
 from jsparse.formats.format import Format, default_format
 from jsparse.formats.levels import Level, LevelKind
 from jsparse.formats.pattern import Pattern
-from jsparse.formats.relayout import Relayout, derived_format, determined_levels
+from jsparse.formats.relayout import Relayout, find_determined_levels, index_format
 
 __all__ = [
     "DynamicType",
@@ -17,8 +17,8 @@ __all__ = [
     "Pattern",
     "Relayout",
     "default_format",
-    "derived_format",
-    "determined_levels",
+    "find_determined_levels",
+    "index_format",
 ]
 
 # Pickles of version 0.1.0 look up levels and their kinds by these names.

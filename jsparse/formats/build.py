@@ -77,7 +77,7 @@ class Built:
         gather[self.group_slots] = np.arange(len(self.group_slots)) if self.first is None else self.first
         return gather
 
-    def summed(self, values: np.ndarray) -> np.ndarray:
+    def sum_per_slot(self, values: np.ndarray) -> np.ndarray:
         """Sum `values` (count, ...) per slot, in input order. The sums (nse, ...) are 0 for slots without inputs."""
         if self.is_identity:
             return values
@@ -86,8 +86,8 @@ class Built:
         wide = sum_dtype(values.dtype)
         if self.extra is not None and wide != values.dtype:
             with np.errstate(over="ignore"):
-                return cast(self.summed(cast(values, wide)), values.dtype)  # rounded once
-        sums = values if self.first is None else _taken(values, self.first)
+                return cast(self.sum_per_slot(cast(values, wide)), values.dtype)  # rounded once
+        sums = values if self.first is None else _gather_values(values, self.first)
         if self.extra is not None and self.extra_group is not None:
             np.add.at(sums, self.extra_group, values[self.extra])
         if self.group_slots is None:
@@ -100,7 +100,7 @@ class Built:
         return index_dtype([], [self.count, self.nse])
 
 
-def _taken(values: np.ndarray, first: np.ndarray) -> np.ndarray:
+def _gather_values(values: np.ndarray, first: np.ndarray) -> np.ndarray:
     return values[first] if values.ndim > 1 else _native.take(np.require(values, None, ["C", "A"]), first)
 
 
@@ -172,7 +172,7 @@ def build(
     if sorted_by is None:
         suffix = format.ndim if _increase([(coords[dim], shape[dim]) for dim in format.order]) else 0
     else:
-        suffix = _sorted_suffix(format, sorted_by)
+        suffix = _count_sorted_levels(format, sorted_by)
     try:
         if suffix == format.ndim and (made := build_sorted(coords, shape, format)) is not None:
             _check_unique(format, made[0])
@@ -208,7 +208,7 @@ def without_memory(error: MemoryError, format: Format, shape: Sequence[int]) -> 
 def build_summed(
     coords: Sequence[np.ndarray], values: np.ndarray, shape: Sequence[int], format: Format
 ) -> tuple[tuple[np.ndarray, ...], np.ndarray] | None:
-    """Compute the index arrays of `build` and the values of `Built.summed` in one pass.
+    """Compute the index arrays of `build` and the values of `Built.sum_per_slot` in one pass.
 
     This works for common formats and many unsorted entries. The result is None for other inputs, and for invalid
     inputs: `build` then raises the error.
@@ -227,7 +227,7 @@ def build_summed(
     return arrays, sums
 
 
-def _sorted_suffix(format: Format, sorted_by: Sequence[int]) -> int:
+def _count_sorted_levels(format: Format, sorted_by: Sequence[int]) -> int:
     """Return the number of innermost levels by which entries that are sorted by `sorted_by` need not be sorted.
 
     A stable sort by the levels above leaves the entries in the order of the innermost levels.
@@ -278,10 +278,10 @@ def _check_unique(format: Format, arrays: Sequence[np.ndarray]) -> None:
                 parents = np.repeat(np.arange(len(pointers) - 1), np.diff(pointers))
                 equal = compare_neighbours([parents, *rows[: at + 1]])[1]
                 if equal.any():
-                    raise FormatError(_repeated(format, level, int(np.argmax(equal)), rows, chain))
+                    raise FormatError(_describe_repetition(format, level, int(np.argmax(equal)), rows, chain))
 
 
-def _repeated(format: Format, level: int, first: int, rows: list[np.ndarray], chain: range) -> str:
+def _describe_repetition(format: Format, level: int, first: int, rows: list[np.ndarray], chain: range) -> str:
     dims = [format.levels[at].dim for at in chain]
     pair = [tuple(int(row[first + step]) for row in rows) for step in (0, 1)]
     names = ", ".join(dimension_name(dim, format.ndim) for dim in dims)
@@ -323,12 +323,12 @@ def build_sorted(
         arrays.append(own.pointers(parents, start, len(columns[0]), dtype))
         arrays += [column if start is None else column[start] for column in columns]
         parents = len(arrays[-1])
-        own = _Positions(None if last or start is None else _numbered(start, dtype), is_entry=last)
+        own = _Positions(None if last or start is None else _number_groups(start, dtype), is_entry=last)
     slots = None if own.is_entry else own.of_entries(len(rows[0]))
     return arrays, parents, slots
 
 
-def _numbered(start: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def _number_groups(start: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Return for each entry the number of the last start up to it. The first entry is a start."""
     numbers = np.cumsum(start, dtype=dtype)
     return np.subtract(numbers, 1, out=numbers)
@@ -389,7 +389,7 @@ def coordinate_rows(
     """Return the coordinates of all slots, an array of `dtype` per dimension. Some may be index arrays, not copies."""
     if not shape:
         return []
-    found = _stored_rows(format, arrays)
+    found = _last_chain_coordinates(format, arrays)
     nse = level_sizes(shape, format, arrays)[-1]
     wanted = [dim not in found for dim in range(len(shape))]
     if any(wanted):
@@ -398,7 +398,7 @@ def coordinate_rows(
     return [found[dim] for dim in range(len(shape))]
 
 
-def _stored_rows(format: Format, arrays: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
+def _last_chain_coordinates(format: Format, arrays: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
     """Map each dimension of the last chain to its array of coordinates, one per slot; {} if there is no such array.
 
     A chain is a level and the singletons below it.

@@ -31,7 +31,7 @@ from jsparse.formats.digits import Blocks, DigitLevel
 from jsparse.formats.levels import COMPRESSED, DENSE
 from jsparse.formats.parse import default_levels, short_name
 
-__all__ = ["FORMS", "RULES", "Buckets", "ComposedFormat", "Groups", "SlotRule", "Width", "is_composed", "named"]
+__all__ = ["FORMS", "RULES", "Buckets", "ComposedFormat", "Groups", "SlotRule", "Width", "find_format", "is_composed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +277,7 @@ def _name(format: ComposedFormat) -> str:
             texts = ["hyb" if parts == 1 else f"hyb({parts})"]
     for text in texts:
         name, bracket, arguments = text.partition("(")
-        candidate = named(name, bracket + arguments or None, format.ndim)
+        candidate = find_format(name, bracket + arguments or None, format.ndim)
         if candidate is not None and candidate.blocks == blocks:
             return text
     return blocks.notation if rule is None else f"{texts[0]} on {blocks.notation}"
@@ -299,7 +299,7 @@ def is_composed(spec: object) -> bool:
 
 
 @lru_cache(maxsize=256)
-def named(name: str, arguments: str | None, ndim: int) -> ComposedFormat | None:
+def find_format(name: str, arguments: str | None, ndim: int) -> ComposedFormat | None:
     """The composed format with a name and arguments, such as "bsr" and "(4, 4)"; None if no format has that name.
 
     Raises FormatError for arguments that do not fit, and for a number of dimensions that the format does not have.

@@ -144,7 +144,7 @@ class Blocks:
         """The size of each dimension of the space of levels. A block at the end may exceed the shape."""
         return tuple(-(-shape[x.dim] // x.stride) if x.size is None else x.size for x in self.levels)
 
-    def padded(self, shape: Sequence[int]) -> tuple[int, ...]:
+    def round_up(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The size of each dimension, rounded up to whole blocks."""
         sizes = self.sizes(shape)
         own = ([size for x, size in zip(self.levels, sizes, strict=True) if x.dim == dim] for dim in range(self.ndim))
@@ -152,7 +152,7 @@ class Blocks:
 
     def is_ragged(self, shape: Sequence[int]) -> bool:
         """Whether blocks at the end exceed the shape, so that they have padding."""
-        return self.padded(shape) != tuple(shape)
+        return self.round_up(shape) != tuple(shape)
 
     def are_blocks(self, order: Sequence[int]) -> bool:
         """Whether the levels are the leading digits of the dimensions in this order, then all their other digits."""

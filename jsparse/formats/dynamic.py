@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from jsparse.base.arrays import aligned
+from jsparse.base.arrays import allocate_aligned
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import PatternError
 from jsparse.formats.build import index_dtype
@@ -154,10 +154,10 @@ def pad(pattern: Pattern, nse: int) -> tuple[np.ndarray, ...]:
     """Pad the index arrays of a pattern to a capacity of `nse` slots. Raises PatternError if it has more slots."""
     if pattern.nse > nse:
         raise PatternError(f"Expected a capacity for the {pattern.nse:,} slots of {pattern!r}, but got nse={nse:,}.")
-    return padded_arrays(DynamicType(pattern.shape, pattern.format, nse), pattern.arrays)
+    return pad_arrays(DynamicType(pattern.shape, pattern.format, nse), pattern.arrays)
 
 
-def padded_arrays(
+def pad_arrays(
     type_: DynamicType, arrays: Sequence[np.ndarray], shared: Sequence[np.ndarray] | None = None
 ) -> tuple[np.ndarray, ...]:
     """Pad index arrays to the lengths that a type requires.
@@ -172,14 +172,14 @@ def padded_arrays(
         if is_own and len(array) == length and array.dtype == type_.index_dtype:
             padded.append(array)
             continue
-        whole = aligned((length,), type_.index_dtype)
+        whole = allocate_aligned((length,), type_.index_dtype)
         whole[: len(array)] = array
         whole[len(array) :] = array[-1] if role == "pointers" else 0
         padded.append(whole)
     return tuple(padded)
 
 
-def trimmed(type_: DynamicType, arrays: Sequence[np.ndarray]) -> Stored:
+def trim_arrays(type_: DynamicType, arrays: Sequence[np.ndarray]) -> Stored:
     """Cut index arrays to the entries in use. The arrays are checked, but not copied.
 
     Raises PatternError for the first fault, and if the pattern overflowed.
@@ -209,9 +209,9 @@ def in_use(type_: DynamicType, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray
 
 
 def trim(type_: DynamicType, arrays: Sequence[np.ndarray]) -> Pattern:
-    """The static pattern of the entries in use. Raises PatternError as `trimmed` does."""
-    own = trimmed(type_, arrays).arrays
-    return Pattern._trusted(type_.shape, type_.format, tuple(map(np.array, own)))
+    """The static pattern of the entries in use. Raises PatternError as `trim_arrays` does."""
+    own = trim_arrays(type_, arrays).arrays
+    return Pattern._of_valid(type_.shape, type_.format, tuple(map(np.array, own)))
 
 
 @lru_cache(maxsize=1024)  # planning asks for the core of an operand many times
@@ -225,11 +225,11 @@ def core_type(type_: DynamicType) -> DynamicType:
     return DynamicType(shape, format, type_.nse // max(inner, 1))
 
 
-def extended_type(type_: DynamicType, sizes: Sequence[int]) -> DynamicType:
+def extend_type(type_: DynamicType, sizes: Sequence[int]) -> DynamicType:
     """Add last dimensions of these sizes to a type, and dense levels that store them."""
     return DynamicType((*type_.shape, *sizes), type_.format.with_dense(len(sizes)), type_.nse * prod(sizes))
 
 
-def transposed_type(type_: DynamicType, axes: Sequence[int]) -> DynamicType:
+def transpose_type(type_: DynamicType, axes: Sequence[int]) -> DynamicType:
     """The type of the transposed tensor: its dimension d is dimension `axes[d]` of `type_`."""
     return DynamicType(tuple(type_.shape[axis] for axis in axes), type_.format.transposed(axes), type_.nse)

@@ -10,10 +10,10 @@ from typing import Any, Literal, TypeAlias, overload
 
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import FormatError, NotYetSupportedError, represented, shortened
-from jsparse.formats.composed import FORMS, ComposedFormat, named
+from jsparse.formats.composed import FORMS, ComposedFormat, find_format
 from jsparse.formats.digits import Blocks, DigitLevel
 from jsparse.formats.levels import DENSE, SINGLETON, Level, check_dimensions, dimension_name
-from jsparse.formats.parse import NAMES, default_levels, named_levels, read_levels, short_name
+from jsparse.formats.parse import NAMES, default_levels, levels_of_name, read_levels, short_name
 
 PlainName: TypeAlias = Literal["csr", "csc", "coo", "dcsr", "dcsc", "csf", "dense"]
 """The names of plain formats."""
@@ -46,7 +46,7 @@ class Format:
     _hash: int | None = field(default=None, init=False, compare=False)  # made once: eager calls ask for it often
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "levels", _shared(tuple(self.levels)))
+        object.__setattr__(self, "levels", _intern_levels(tuple(self.levels)))
         check_dimensions(self.ndim)
         order = [level.dim for level in self.levels]
         if sorted(order) != list(range(self.ndim)):
@@ -311,14 +311,14 @@ def _by_name(name: str, arguments: str | None, ndim: int) -> Format | ComposedFo
             "Expected a format, but got auto, which is chosen by the entries of a tensor. Write A.asformat('auto'), "
             "jsparse.asarray(x, format='auto'), or out_format='auto' in einsum and evaluate."
         )
-    composed = named(name, arguments, ndim)
+    composed = find_format(name, arguments, ndim)
     if composed is not None:
         return composed
     if name != "dense" and name not in NAMES:
         raise FormatError(f"Expected a format to be one of {_KNOWN}, but got {represented(name)}.")
     if arguments is not None:
         raise FormatError(f"Expected the format {name} without arguments, but got {name}{shortened(arguments)}.")
-    return Format(named_levels(name, ndim))
+    return Format(levels_of_name(name, ndim))
 
 
 def _of_rank(format: Format | ComposedFormat, ndim: int) -> Format | ComposedFormat:
@@ -364,7 +364,7 @@ def permutation(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
 
 
 @functools.lru_cache(maxsize=1024)
-def _shared(levels: tuple[Level, ...]) -> tuple[Level, ...]:
+def _intern_levels(levels: tuple[Level, ...]) -> tuple[Level, ...]:
     """Return the first tuple that equals this one, so that equal formats are compared by identity."""
     return levels
 

@@ -35,7 +35,7 @@ def has_name(name: str, ndim: int) -> bool:
     return ndim == 2 if name in _MATRICES else ndim >= 1
 
 
-def named_levels(name: str, ndim: int) -> tuple[Level, ...]:
+def levels_of_name(name: str, ndim: int) -> tuple[Level, ...]:
     """The levels of the format with a short name, such as "csr" or "dense".
 
     Raises FormatError if the name has no format for `ndim` dimensions.
@@ -54,13 +54,13 @@ def named_levels(name: str, ndim: int) -> tuple[Level, ...]:
         raise FormatError(
             f"Expected at least 1 dimension for the format {name}, but the tensor has none. Give no format."
         )
-    return _coo(ndim) if name == "coo" else _compressed(ndim)
+    return _coo(ndim) if name == "coo" else _all_compressed(ndim)
 
 
 def short_name(levels: tuple[Level, ...]) -> str | None:
     """The short name of the format with these levels, one for each dimension; None if it has none."""
     ndim = len(levels)
-    return next((name for name in NAMES if has_name(name, ndim) and named_levels(name, ndim) == levels), None)
+    return next((name for name in NAMES if has_name(name, ndim) and levels_of_name(name, ndim) == levels), None)
 
 
 def default_levels(ndim: int) -> tuple[Level, ...]:
@@ -69,17 +69,17 @@ def default_levels(ndim: int) -> tuple[Level, ...]:
     Raises FormatError if there are too many dimensions.
     """
     check_dimensions(ndim)
-    return _MATRICES["csr"] if ndim == 2 else _compressed(ndim)
+    return _MATRICES["csr"] if ndim == 2 else _all_compressed(ndim)
 
 
 def _coo(ndim: int) -> tuple[Level, ...]:
     if ndim == 1:
-        return _compressed(1)
+        return _all_compressed(1)
     inner = (Level(SINGLETON, dim, unique=False) for dim in range(1, ndim - 1))
     return (Level(COMPRESSED, 0, unique=False), *inner, Level(SINGLETON, ndim - 1))
 
 
-def _compressed(ndim: int) -> tuple[Level, ...]:
+def _all_compressed(ndim: int) -> tuple[Level, ...]:
     return tuple(Level(COMPRESSED, dim) for dim in range(ndim))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jsparse.base import _native
-from jsparse.base.memo import Owned, held_over_forks
+from jsparse.base.memo import Owned, hold_over_forks
 from jsparse.errors import PatternError, ShapeError
 from jsparse.formats.build import (
     Built,
@@ -31,10 +31,10 @@ from jsparse.formats.levels import Level
 from jsparse.formats.set_operations import KEPT, Stored, combine
 from jsparse.formats.set_operators import SetOperators, check_static
 from jsparse.formats.validate import (
+    as_index_rows,
     check_arrays,
     check_bounds,
-    checked_rows,
-    checked_shape,
+    parse_shape,
     sizes_of,
     split_coordinates,
 )
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _interned: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
-_lock = held_over_forks(threading.Lock())
+_lock = hold_over_forks(threading.Lock())
 
 
 class Pattern(Owned, SetOperators):
@@ -81,11 +81,11 @@ class Pattern(Owned, SetOperators):
         shape = sizes_of(shape)
         if isinstance(format, str):
             format = Format.plain(format, len(shape))
-        sizes = checked_shape(shape, format)
+        sizes = parse_shape(shape, format)
         given = [np.asarray(array) if np.size(array) else np.zeros(np.shape(array), np.int32) for array in arrays]
         check_arrays(sizes, format, given)
         dtype = _dtype(sizes, level_sizes(sizes, format, given), given)
-        return cls._trusted(sizes, format, tuple(np.array(array, dtype, order="C") for array in given))
+        return cls._of_valid(sizes, format, tuple(np.array(array, dtype, order="C") for array in given))
 
     @classmethod
     def of_arrays(cls, shape: Sequence[int], format: Format, arrays: Sequence[np.ndarray]) -> Self:
@@ -99,14 +99,14 @@ class Pattern(Owned, SetOperators):
 
         Raises PatternError for the first fault.
         """
-        sizes = checked_shape(shape, format)
+        sizes = parse_shape(shape, format)
         given = tuple(map(np.asarray, arrays))
         check_arrays(sizes, format, given)
         dtype = _dtype(sizes, level_sizes(sizes, format, given), given)
-        return cls._trusted(sizes, format, tuple(np.require(array, dtype, ["C", "A"]) for array in given))
+        return cls._of_valid(sizes, format, tuple(np.require(array, dtype, ["C", "A"]) for array in given))
 
     @classmethod
-    def _trusted(
+    def _of_valid(
         cls,
         shape: tuple[int, ...],
         format: Format,
@@ -166,7 +166,7 @@ class Pattern(Owned, SetOperators):
         shape = sizes_of(shape)
         if isinstance(format, str):
             format = Format.plain(format, len(shape))
-        sizes = checked_shape(shape, format)
+        sizes = parse_shape(shape, format)
         rows = split_coordinates(coords, sizes)
         pattern, built = cls.from_rows(rows, sizes, format)
         return pattern, built.slots() if sizes else np.zeros(np.shape(coords)[-1], np.int64)
@@ -190,13 +190,13 @@ class Pattern(Owned, SetOperators):
 
         Raises PatternError for coordinates out of bounds, FormatError as `from_coordinates` does.
         """
-        sizes = checked_shape(shape, format)
+        sizes = parse_shape(shape, format)
         try:
-            built = build(checked_rows(rows), sizes, format, sorted_by)
+            built = build(as_index_rows(rows), sizes, format, sorted_by)
         except OutsideError:
             check_bounds(rows, sizes)
             raise
-        return cls._trusted(sizes, format, built.arrays), built
+        return cls._of_valid(sizes, format, built.arrays), built
 
     @classmethod
     def of_entries(
@@ -214,12 +214,12 @@ class Pattern(Owned, SetOperators):
 
         Raises PatternError and FormatError as `from_rows` does.
         """
-        sizes = checked_shape(shape, format)
-        found = build_summed(checked_rows(rows), values, sizes, format)
+        sizes = parse_shape(shape, format)
+        found = build_summed(as_index_rows(rows), values, sizes, format)
         if found is not None:
-            return cls._trusted(sizes, format, found[0]), found[1]
+            return cls._of_valid(sizes, format, found[0]), found[1]
         pattern, built = cls.from_rows(rows, sizes, format)
-        return pattern, built.summed(values)
+        return pattern, built.sum_per_slot(values)
 
     def identity(self) -> bytes:
         """The digest of the index arrays. A pattern shares it with its transposed and its extended patterns.
@@ -270,7 +270,7 @@ class Pattern(Owned, SetOperators):
         >>> A.pattern.pointers(1).shape
         (1001,)
         """
-        return self._stored(level, "pointers")
+        return self._array_of(level, "pointers")
 
     def coordinates(self, level: int) -> np.ndarray:
         """The coordinates of a compressed or singleton level, shape (positions,). Raises PatternError for other levels.
@@ -278,7 +278,7 @@ class Pattern(Owned, SetOperators):
         >>> A.pattern.coordinates(1).shape == (A.nse,)
         True
         """
-        return self._stored(level, "coordinates")
+        return self._array_of(level, "coordinates")
 
     def rows(self) -> list[np.ndarray]:
         """The coordinates of all slots, an array (nse,) for each dimension. Some may be index arrays, not copies.
@@ -307,7 +307,7 @@ class Pattern(Owned, SetOperators):
         if axes == tuple(range(self.ndim)):
             return self
         shape = tuple(self.shape[axis] for axis in axes)
-        return self._trusted(shape, self.format.transposed(axes), self.arrays, self._arrays_digest)
+        return self._of_valid(shape, self.format.transposed(axes), self.arrays, self._arrays_digest)
 
     @property
     def T(self) -> Pattern:  # noqa: N802
@@ -327,11 +327,11 @@ class Pattern(Owned, SetOperators):
         Raises PatternError for negative sizes, and for 2**62 slots or more.
         """
         format = self.format.with_dense(len(sizes))
-        shape = checked_shape([*self.shape, *sizes], format)
+        shape = parse_shape([*self.shape, *sizes], format)
         check_nse(self.nse * int(np.prod([int(size) for size in sizes], dtype=object)), format, shape)
-        return self._trusted(shape, format, self.arrays, self._arrays_digest)
+        return self._of_valid(shape, format, self.arrays, self._arrays_digest)
 
-    def _combined(self, symbol: str, other: Any) -> Pattern:
+    def _combine(self, symbol: str, other: Any) -> Pattern:
         check_static(symbol, other, Pattern)
         if other.shape != self.shape:
             raise ShapeError(
@@ -339,9 +339,9 @@ class Pattern(Owned, SetOperators):
             )
         operands = (Stored(pattern.shape, pattern.format, pattern.arrays) for pattern in (self, other))
         found = combine(KEPT[symbol], *operands)
-        return self._trusted(found.shape, found.format, found.arrays)
+        return self._of_valid(found.shape, found.format, found.arrays)
 
-    def _stored(self, level: int, role: str) -> np.ndarray:
+    def _array_of(self, level: int, role: str) -> np.ndarray:
         if (level, role) not in self.format.arrays:
             raise PatternError(f"Expected a level with {role}, but level {level} of {self.format.notation} has none.")
         return self.arrays[self.format.arrays.index((level, role))]
@@ -429,4 +429,4 @@ def core_of(pattern: Pattern) -> Pattern:
         return pattern
     shape = tuple(pattern.shape[level.dim] for level in levels)
     format = Format(tuple(Level(level.kind, n, level.unique) for n, level in enumerate(levels)))
-    return Pattern._trusted(shape, format, pattern.arrays, pattern._arrays_digest)
+    return Pattern._of_valid(shape, format, pattern.arrays, pattern._arrays_digest)

@@ -44,7 +44,7 @@ class Progressions:
             raise ShapeError("Expected a pattern of at most 2**62 entries, but this one has more. Make it smaller.")
         return int(self.counts.sum())
 
-    def compressed(self, shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    def to_compressed(self, shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         """Return the pointers and coordinates of a compressed level, in the index dtype of a pattern of that shape."""
         dtype = self._dtype(shape)
         total = self.total()

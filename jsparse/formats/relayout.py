@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from jsparse.base import _native
-from jsparse.base.memo import Owned, Owning, remembered
+from jsparse.base.memo import Owned, Owning, memoize
 from jsparse.errors import PatternError, ShapeError
 from jsparse.formats.build import build, frozen, index_dtype, without_memory
 from jsparse.formats.digits import Blocks
@@ -58,7 +58,7 @@ class Relayout(Owning):
     _runs: tuple[np.ndarray, int] | None  # slots (source.nse / run,) / run of the target, where runs of slots move to
     _identity: bool | None
 
-    def owned(self) -> tuple[Owned, ...]:
+    def list_owned(self) -> tuple[Owned, ...]:
         """The source and the target. Memos must not keep them alive."""
         return self.source, self.target
 
@@ -101,7 +101,7 @@ class Relayout(Owning):
         """The target slot of each source slot: a read-only array (source.nse,) of int32 or int64."""
         scatter = self._scatter
         if scatter is None:
-            scatter = self._made_scatter()
+            scatter = self._make_scatter()
             object.__setattr__(self, "_scatter", scatter)
         return scatter
 
@@ -131,17 +131,17 @@ class Relayout(Owning):
         moved[places] = values.reshape(-1, run)
         return moved.reshape(-1)
 
-    def _made_scatter(self) -> np.ndarray:
+    def _make_scatter(self) -> np.ndarray:
         if self._identity:
             return frozen(np.arange(self.source.nse, dtype=self._dtype()))
         if self._runs is not None:
             places, run = self._runs
             return frozen((places[:, None] * places.dtype.type(run) + np.arange(run, dtype=places.dtype)).reshape(-1))
         if self._gather is None:
-            return frozen(self._merged_slots().astype(self._dtype(), copy=False))
+            return frozen(self._find_target_slots().astype(self._dtype(), copy=False))
         return frozen(_native.invert(self._gather, self.source.nse))
 
-    def _merged_slots(self) -> np.ndarray:
+    def _find_target_slots(self) -> np.ndarray:
         """Find the target slot of each source entry, by merging the entries of both patterns."""
         given = self.source.rows() if self.digits is None else self.digits.split(self.source.rows())
         rows = [np.concatenate(pair) for pair in zip(self.target.rows(), given, strict=True)]
@@ -184,25 +184,25 @@ def relayout_to(pattern: Pattern, format: Format | Blocks | str) -> Relayout:
     assert isinstance(format, Format | Blocks)
     relayout: Relayout | None = pattern._relayouts.get(format)
     if relayout is None:
-        new = _in_digits(pattern, format) if isinstance(format, Blocks) else _made(pattern, format)
+        new = _in_digits(pattern, format) if isinstance(format, Blocks) else _make_relayout(pattern, format)
         relayout = pattern._relayouts.setdefault(format, new)
     return relayout
 
 
 def with_order(pattern: Pattern, order: Sequence[int]) -> Pattern:
-    """Return the transposed index in a storage order (see `derived_format`), or the pattern if it has that order."""
+    """Return the transposed index in a storage order (see `index_format`), or the pattern if it has that order."""
     order = permutation(order, pattern.ndim)
     if order == pattern.format.order:
         return pattern
-    return relayout_to(pattern, derived_format(pattern, order)).target
+    return relayout_to(pattern, index_format(pattern, order)).target
 
 
-def _made(source: Pattern, format: Format) -> Relayout:
+def _make_relayout(source: Pattern, format: Format) -> Relayout:
     """Make the relayout from `source` to a new pattern in `format`, which adds only the slots that `format` needs."""
     if format == source.format:
         return Relayout(source, source)
-    arrays, gather = reordered(source, format)
-    target = source._trusted(source.shape, format, arrays)
+    arrays, gather = reorder_entries(source, format)
+    target = source._of_valid(source.shape, format, arrays)
     if gather is None:
         return Relayout(source, target, is_identity=True)
     return Relayout(source, target, gather=frozen(gather))
@@ -219,9 +219,9 @@ def _in_digits(source: Pattern, blocks: Blocks) -> Relayout:
         if not blocks.levels[0].kind.is_full:
             rows = np.flatnonzero(np.diff(pointers)).astype(pointers.dtype)
             arrays = np.array([0, len(rows)], pointers.dtype), rows, np.append(pointers[rows], pointers[-1:]), columns
-        return Relayout(source, Pattern._trusted(shape, format, arrays), blocks, scatter=frozen(slots))
+        return Relayout(source, Pattern._of_valid(shape, format, arrays), blocks, scatter=frozen(slots))
     built = build(blocks.split(source.rows()), shape, format)
-    target = Pattern._trusted(shape, format, built.arrays)
+    target = Pattern._of_valid(shape, format, built.arrays)
     if built.is_identity:
         return Relayout(source, target, blocks, is_identity=True)
     return Relayout(source, target, blocks, gather=frozen(built.gather()))
@@ -242,7 +242,7 @@ def _is_blocking(source: Pattern, blocks: Blocks) -> bool:
     )
 
 
-def derived_format(pattern: Pattern, order: tuple[int, ...]) -> Format:
+def index_format(pattern: Pattern, order: tuple[int, ...]) -> Format:
     """The format of a pattern's transposed index in a storage `order`: dense where that is cheap, else compressed.
 
     A level is dense if a trailing dense level stores its dimension in both formats, or if it is the outermost level and
@@ -253,7 +253,7 @@ def derived_format(pattern: Pattern, order: tuple[int, ...]) -> Format:
     stay = 0
     while stay < len(order) and order[len(order) - 1 - stay] in inner:
         stay += 1
-    levels, single = [], determined_levels(pattern, order)
+    levels, single = [], find_determined_levels(pattern, order)
     for at, dim in enumerate(order):
         cheap = at == 0 and is_dense_cheap(pattern.shape[dim], pattern.nse) and not any(single[1:2])
         kind = DENSE if cheap or at >= len(order) - stay else SINGLETON if single[at] else COMPRESSED
@@ -261,7 +261,7 @@ def derived_format(pattern: Pattern, order: tuple[int, ...]) -> Format:
     return Format(tuple(levels))
 
 
-def determined_levels(pattern: Formatted, order: Sequence[int]) -> tuple[bool, ...]:
+def find_determined_levels(pattern: Formatted, order: Sequence[int]) -> tuple[bool, ...]:
     """For each level of a pattern's transposed index in a storage `order`: whether the levels above determine its
     coordinate, so that it has exactly one entry below each entry of the level above.
 
@@ -291,7 +291,7 @@ def _keys(pattern: Formatted) -> list[frozenset[int]]:
     return [*found, *map(frozenset, _distinct(pattern))] if isinstance(pattern, Pattern) else found
 
 
-@remembered(maxsize=64)
+@memoize(maxsize=64)
 def _distinct(pattern: Pattern) -> tuple[tuple[int], ...]:
     """The dimensions of singleton levels in which no two entries have the same coordinate.
 
@@ -325,7 +325,7 @@ def _nonrepeating(format: Format) -> Format:
     return Format(tuple(levels))
 
 
-def reordered(source: Pattern | Stored, format: Format) -> tuple[tuple[np.ndarray, ...], np.ndarray | None]:
+def reorder_entries(source: Pattern | Stored, format: Format) -> tuple[tuple[np.ndarray, ...], np.ndarray | None]:
     """Store a pattern's entries in another format. Returns the index arrays, and the gather that moves the values.
 
     The gather has the source slot of each target slot, or -1 for a slot that the source lacks. It is None if every
@@ -335,7 +335,7 @@ def reordered(source: Pattern | Stored, format: Format) -> tuple[tuple[np.ndarra
     """
     if _is_transposition(source.format, format):
         try:
-            *arrays, gather = _transposed(source, format.order[0])
+            *arrays, gather = _transpose_arrays(source, format.order[0])
         except MemoryError as error:
             raise without_memory(error, format, source.shape) from error
         return tuple(arrays), gather
@@ -354,7 +354,7 @@ def _is_transposition(source: Format, target: Format) -> bool:
     )
 
 
-def _transposed(source: Pattern | Stored, dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _transpose_arrays(source: Pattern | Stored, dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     keys = source.arrays[-1]
     if source.format.name in ("csr", "csc"):
         return _native.transpose(keys, source.shape[dim], source.arrays[0], True)

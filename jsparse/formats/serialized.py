@@ -49,7 +49,7 @@ def read_pattern(data: bytes) -> Pattern:
         if pattern.digest != header["digest"]:
             raise PatternError("the index arrays are not those of the digest")
     except _FAULTS as error:
-        raise _damaged(error) from error
+        raise _damage_error(error) from error
     return pattern
 
 
@@ -65,7 +65,7 @@ def read_type(data: bytes) -> DynamicType:
         shape = sizes_of(header["shape"])
         return DynamicType(shape, Format.plain(header["format"], len(shape)), int(header["nse"]))
     except _FAULTS as error:
-        raise _damaged(error) from error
+        raise _damage_error(error) from error
 
 
 def format_values(format: ComposedFormat) -> dict[str, str | list[int | None] | None]:
@@ -88,10 +88,10 @@ def read_format(values: Mapping[str, object], ndim: int) -> ComposedFormat:
             raise FormatError(f"Expected numbers of at least 1 for the rule {name}, but got {shortened(numbers)}.")
         return ComposedFormat(blocks, rule(*numbers))
     except _FAULTS as error:
-        raise _damaged(error) from error
+        raise _damage_error(error) from error
 
 
-def _damaged(error: Exception) -> PatternError:
+def _damage_error(error: Exception) -> PatternError:
     return PatternError(
         f"Expected a pattern that jsparse wrote, but these bytes are damaged: {shortened(error)}. Serialize it again."
     )

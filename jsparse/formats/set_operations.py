@@ -94,17 +94,17 @@ def combine(kept: Kept, first: Stored, second: Stored) -> Stored:
         if kept.both:
             return first
         raise PatternError("Expected patterns with dimensions: one without has one entry, which cannot be removed.")
-    blocks = _shared_blocks(first, second)
+    blocks = _count_common_dense(first, second)
     if blocks:
         return _with_blocks(combine(kept, _core(first, blocks), _core(second, blocks)), first, blocks)
-    for method in (_of_runs, _filtered, _by_rows):
+    for method in (_of_runs, _filter_by_runs, _by_rows):
         found = method(kept, first, second)
         if found is not None:
             return found
-    return _assembled(kept, first, second)
+    return _select_from_union(kept, first, second)
 
 
-def _shared_blocks(first: Stored, second: Stored) -> int:
+def _count_common_dense(first: Stored, second: Stored) -> int:
     """Return the number of dense levels at the end that both patterns have in the same order of dimensions.
 
     A set operation keeps or drops the entries in these levels as entire blocks.
@@ -137,11 +137,11 @@ def _of_runs(kept: Kept, first: Stored, second: Stored) -> Stored | None:
     runs = found.runs(first.shape)
     if last.kind.is_full and found.total() == prod(first.shape):
         return first
-    kind, arrays = (COMPRESSED, found.compressed(first.shape)) if runs is None else (RANGE, runs)
+    kind, arrays = (COMPRESSED, found.to_compressed(first.shape)) if runs is None else (RANGE, runs)
     return Stored(first.shape, Format((*above, Level(kind, last.dim))), arrays)
 
 
-def _filtered(kept: Kept, first: Stored, second: Stored) -> Stored | None:
+def _filter_by_runs(kept: Kept, first: Stored, second: Stored) -> Stored | None:
     """Compute the result by testing the entries of one operand against the runs of the other; None if impossible.
 
     A test compares an entry with the start and the stop of a run, so the entries of the run are not written out.
@@ -189,13 +189,13 @@ def _in_rows(stored: Stored, format: Format) -> tuple[np.ndarray, np.ndarray]:
         pointers, coordinates = stored.arrays
     elif stored.has_runs and stored.format.order == format.order:
         runs = stored.runs
-        pointers, coordinates = Progressions.of_runs(runs.starts, runs.stops - runs.starts).compressed(stored.shape)
+        pointers, coordinates = Progressions.of_runs(runs.starts, runs.stops - runs.starts).to_compressed(stored.shape)
     else:
         pointers, coordinates = build(stored.rows(), stored.shape, format, sorted_by=stored.format.order).arrays
     return pointers, coordinates
 
 
-def _assembled(kept: Kept, first: Stored, second: Stored) -> Stored:
+def _select_from_union(kept: Kept, first: Stored, second: Stored) -> Stored:
     """Assemble the union of both operands, with one slot for each distinct entry, and select the entries to keep.
 
     The union has the `exact_format` of the first operand's format.
@@ -203,14 +203,14 @@ def _assembled(kept: Kept, first: Stored, second: Stored) -> Stored:
     rows = [np.concatenate(pair) for pair in zip(first.rows(), second.rows(), strict=True)]
     format = exact_format(first.format)
     union = build(rows, first.shape, format)
-    stays = _kept_slots(kept, union, first.nse)
+    stays = _mask_slots(kept, union, first.nse)
     if stays.all() and format == first.format:
         return Stored(first.shape, format, union.arrays)
     found = coordinate_rows(first.shape, format, union.arrays, rows[0].dtype)
     return _exactly([row[stays] for row in found], first, format.order)
 
 
-def _kept_slots(kept: Kept, union: Built, first_count: int) -> np.ndarray:
+def _mask_slots(kept: Kept, union: Built, first_count: int) -> np.ndarray:
     """Whether each entry of the union is kept.
 
     The first `first_count` inputs are entries of the first operand, the others are entries of the second operand.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class SetOperators:
     """A base class with the operators |, &, - and ^ and with indexing.
 
-    Subclasses define the operators by `_combined`, or by `_plain`. `jsparse.ops.methods` installs indexing.
+    Subclasses define the operators by `_combine`, or by `_plain`. `jsparse.ops.methods` installs indexing.
     """
 
     __slots__ = ()
@@ -34,24 +34,24 @@ class SetOperators:
         """The pattern in a plain format on which the operators act."""
         return self
 
-    def _combined(self, symbol: str, other: Any) -> Self:
+    def _combine(self, symbol: str, other: Any) -> Self:
         raise NotImplementedError
 
-    def _applied(self, symbol: str, other: Any) -> Self:
-        found: Self = self._plain()._combined(symbol, other._plain() if isinstance(other, SetOperators) else other)
+    def _apply_symbol(self, symbol: str, other: Any) -> Self:
+        found: Self = self._plain()._combine(symbol, other._plain() if isinstance(other, SetOperators) else other)
         return found
 
     def __or__(self, other: Self) -> Self:
-        return self._applied("|", other)
+        return self._apply_symbol("|", other)
 
     def __and__(self, other: Self) -> Self:
-        return self._applied("&", other)
+        return self._apply_symbol("&", other)
 
     def __sub__(self, other: Self) -> Self:
-        return self._applied("-", other)
+        return self._apply_symbol("-", other)
 
     def __xor__(self, other: Self) -> Self:
-        return self._applied("^", other)
+        return self._apply_symbol("^", other)
 
     def __ror__(self, other: object) -> Self:
         raise _unsuitable("|", other)

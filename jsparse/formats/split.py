@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import Array
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.formats.build import index_dtype
 from jsparse.formats.dynamic import DynamicType
 from jsparse.formats.format import Format
@@ -72,7 +72,7 @@ def _join_format(format: Format, strides: Sequence[Strides]) -> Format | None:
     return joined if split_format(joined, strides) == format else None
 
 
-def _added_rows(format: Format, shape: Sequence[int], strides: Sequence[Strides]) -> int | None:
+def _count_added_rows(format: Format, shape: Sequence[int], strides: Sequence[Strides]) -> int | None:
     """The number of positions that leading digits of the outermost level add at its end, beyond its dimension.
 
     Returns None if there is no pattern of the same entries: other levels may add no positions, and the outermost may
@@ -96,19 +96,19 @@ def _added_rows(format: Format, shape: Sequence[int], strides: Sequence[Strides]
 def _split(pattern: Pattern | DynamicType, strides: Sequence[Strides]) -> tuple[tuple[int, ...], Format] | None:
     """The shape and the format of the digits. None if there is no pattern of the same entries."""
     format = split_format(pattern.format, strides)
-    if format is None or _added_rows(pattern.format, pattern.shape, strides) is None:
+    if format is None or _count_added_rows(pattern.format, pattern.shape, strides) is None:
         return None
     return tuple(s for size, own in zip(pattern.shape, strides, strict=True) for s in digit_sizes(size, own)), format
 
 
-@remembered(maxsize=256)
+@memoize(maxsize=256)
 def split_pattern(pattern: Pattern, strides: tuple[Strides, ...]) -> Pattern | None:
     """Split each dimension of a static pattern. Returns None if there is no such pattern of the same entries."""
     found = _split(pattern, strides)
     if found is None:
         return None
     arrays = split_arrays(pattern.format, pattern.shape, strides, pattern.arrays)
-    return Pattern._trusted(*found, tuple(map(np.asarray, arrays)))
+    return Pattern._of_valid(*found, tuple(map(np.asarray, arrays)))
 
 
 def split_type(type_: DynamicType, strides: Sequence[Strides]) -> DynamicType | None:
@@ -127,7 +127,7 @@ def split_type(type_: DynamicType, strides: Sequence[Strides]) -> DynamicType | 
 def join_pattern(pattern: Pattern, strides: Sequence[Strides], shape: Sequence[int]) -> Pattern | None:
     """Join the digits of a static pattern. Returns None if they do not join, or if an entry lies beyond the shape."""
     format = _join_format(pattern.format, strides)
-    added = None if format is None else _added_rows(format, shape, strides)
+    added = None if format is None else _count_added_rows(format, shape, strides)
     if format is None or added is None:
         return None
     arrays = [np.ascontiguousarray(x) for x in join_arrays(format, shape, strides, pattern.arrays)]
@@ -136,7 +136,7 @@ def join_pattern(pattern: Pattern, strides: Sequence[Strides], shape: Sequence[i
     for (n, role), array in zip(format.arrays, arrays, strict=True):
         if role == "coordinates" and array.max(initial=0) >= shape[format.levels[n].dim]:
             return None
-    return Pattern._trusted(tuple(shape), format, tuple(arrays))
+    return Pattern._of_valid(tuple(shape), format, tuple(arrays))
 
 
 def join_type(type_: DynamicType, strides: Sequence[Strides], shape: Sequence[int]) -> DynamicType | None:
@@ -150,14 +150,14 @@ def split_arrays(
     format: Format, shape: Sequence[int], strides: Sequence[Strides], arrays: Sequence[Array]
 ) -> list[Array]:
     """Split the index arrays of a pattern in this format and shape. Their leading axes are batch axes."""
-    added, left, made = _added_rows(format, shape, strides), iter(arrays), list[Array]()
+    added, left, made = _count_added_rows(format, shape, strides), iter(arrays), list[Array]()
     assert added is not None
     for level in format.levels:
         stored = list(islice(left, len(level.kind.arrays)))
         if added and stored:
             pointers, other = stored
-            other = other if level.kind.has_coordinates else _padded(other, added, "constant")
-            stored, added = [_padded(pointers, added, "edge"), other], 0
+            other = other if level.kind.has_coordinates else _pad_end(other, added, "constant")
+            stored, added = [_pad_end(pointers, added, "edge"), other], 0
         own, size = strides[level.dim], shape[level.dim]
         made += [*stored[:-1], *_digits(stored[-1], own, size)] if stored else []
     return made
@@ -167,7 +167,7 @@ def join_arrays(
     format: Format, shape: Sequence[int], strides: Sequence[Strides], arrays: Sequence[Array]
 ) -> list[Array]:
     """Join digits: make the index arrays of a pattern in this format and shape. The inverse of `split_arrays`."""
-    added, left, made = _added_rows(format, shape, strides), iter(arrays), list[Array]()
+    added, left, made = _count_added_rows(format, shape, strides), iter(arrays), list[Array]()
     dtype = index_dtype(shape, [x.shape[-1] for x in arrays])
     for level in format.levels:
         stored = [x.astype(dtype) for x in islice(left, len(level.kind.arrays))]
@@ -196,7 +196,7 @@ def _digits(coordinates: Array, strides: Strides, size: int) -> list[Array]:
     return [jnp.where(inside, digit, number(-1)) for digit in digits]
 
 
-def _padded(x: Array, count: int, mode: str) -> Array:
+def _pad_end(x: Array, count: int, mode: str) -> Array:
     """Add elements at the end of the last axis."""
     xp: Any = np if isinstance(x, np.ndarray) else jnp
     return xp.pad(x, [*[(0, 0)] * (x.ndim - 1), (0, count)], mode)

@@ -45,7 +45,7 @@ def as_coordinates(coords: Any) -> np.ndarray:
         raise PatternError(message) from error
 
 
-def checked_rows(rows: Sequence[np.ndarray]) -> list[np.ndarray]:
+def as_index_rows(rows: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Convert rows to contiguous, aligned int32 or int64, if necessary. Raises PatternError for non-integers."""
     return [_as_index(row) for row in rows]
 
@@ -87,7 +87,7 @@ def sizes_of(shape: Any) -> tuple[int, ...]:
     return sizes
 
 
-def checked_shape(shape: Sequence[int], format: Format) -> tuple[int, ...]:
+def parse_shape(shape: Sequence[int], format: Format) -> tuple[int, ...]:
     """Convert `shape` to a tuple of ints. Raises PatternError if it is not a shape of the rank of the format."""
     sizes = sizes_of(shape)
     if len(sizes) != format.ndim:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import numpy as np
 
-from jsparse.base.limits import checked_nse
+from jsparse.base.limits import parse_nse
 from jsparse.errors import DTypeError, PatternError, ShapeError, represented
 from jsparse.formats import Format, Pattern
 from jsparse.graph.graphs import Graph, as_graph, is_pattern, like
@@ -114,8 +114,8 @@ def _subgraphs(whole: SparseTensor, starts: np.ndarray) -> list[SparseTensor]:
     nodes, edges = pairwise(starts.tolist()), pairwise((bounds - bounds[0]).tolist())
     for (start, end), (first, last) in zip(nodes, edges, strict=True):
         arrays = pointers[start : end + 1] - pointers[start], own[first:last].copy()
-        patterns.append(Pattern._trusted((end - start, end - start), whole.format, arrays))
-    return list(map(SparseTensor._unchecked, split(whole.values, bounds.tolist()), patterns))
+        patterns.append(Pattern._of_valid((end - start, end - start), whole.format, arrays))
+    return list(map(SparseTensor._wrap, split(whole.values, bounds.tolist()), patterns))
 
 
 class Nodes(NamedTuple):
@@ -146,7 +146,7 @@ def diagonal(
     given: Sequence[Graph], found: list[SparseTensor], targets: Nodes, sources: Nodes, nse: int | None, what: str
 ) -> Graph:
     """Make the block diagonal graph, which is dynamic. It is a pattern if all graphs are patterns."""
-    edges = checked_nse(nse, f"jsparse.graph.{what}")
+    edges = parse_nse(nse, f"jsparse.graph.{what}")
     shape, format = (targets.capacity, sources.capacity), Format.of("csr", 2)
     starts = zip(*(own.starts[: own.graphs].tolist() for own in (targets, sources)), strict=True)
     maps = tuple(map(Offset, starts))

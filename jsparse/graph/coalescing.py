@@ -79,13 +79,13 @@ def merge_edges(
         weights, *found = (_reduce_by_slot(one, slots, pattern.nse, reduce) for one in (graph.values, *features))
         return SparseTensor(weights, pattern), found
     assert isinstance(graph.pattern, DynamicPattern)
-    pattern = pattern.overflowed_with(graph.pattern)
-    numbers = SparseTensor._unchecked(jnp.arange(1, pattern.nse + 1, dtype=np.int32), pattern)
+    pattern = pattern.propagate_overflow(graph.pattern)
+    numbers = SparseTensor._wrap(jnp.arange(1, pattern.nse + 1, dtype=np.int32), pattern)
     slots = at_coords(numbers, ends) - 1  # -1 in padding
     weights, *found = (_reduce_by_slot(one, slots, pattern.nse, reduce) for one in (graph.values, *features))
     used = pattern.in_use(jnp.ones(pattern.nse, np.int8)) > 0
     rows = (jnp.where(used.reshape(-1, *(1,) * (one.ndim - 1)), one, 0) for one in found)
-    return SparseTensor._bounded(pattern.in_use(weights), pattern), [pattern.poisoned(one) for one in rows]
+    return SparseTensor._poison_on_overflow(pattern.in_use(weights), pattern), [pattern.poison(one) for one in rows]
 
 
 def _reduce_by_slot(values: jax.Array, slots: Array, count: int, reduce: str) -> jax.Array:

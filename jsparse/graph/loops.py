@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jsparse.base.arrays import aligned, jax_array
+from jsparse.base.arrays import allocate_aligned, jax_array
 from jsparse.errors import ShapeError
 from jsparse.formats import Format, Pattern
 from jsparse.formats.build import index_dtype
@@ -52,12 +52,12 @@ def _loops(graph: SparseTensor, weight: jax.Array) -> SparseTensor:
     """Make the loops of all nodes. Known loops are made on the host, since graphs often have new numbers of nodes."""
     nodes, dtype = graph.shape[0], np.dtype(jnp.result_type(graph.values, weight))
     numbers = np.arange(nodes + 1, dtype=index_dtype([nodes], []))
-    pattern = Pattern._trusted((nodes, nodes), Format.of("csr", 2), (numbers, numbers[:-1].copy()))
+    pattern = Pattern._of_valid((nodes, nodes), Format.of("csr", 2), (numbers, numbers[:-1].copy()))
     if isinstance(weight, jax.core.Tracer) or not is_on_host(graph.values):
-        return SparseTensor._unchecked(jnp.broadcast_to(weight, (nodes,)).astype(dtype), pattern)
-    weights = aligned((nodes,), dtype)
+        return SparseTensor._wrap(jnp.broadcast_to(weight, (nodes,)).astype(dtype), pattern)
+    weights = allocate_aligned((nodes,), dtype)
     weights[...] = weight
-    return SparseTensor._unchecked(on_device([weights], [graph.values])[0], pattern)
+    return SparseTensor._wrap(on_device([weights], [graph.values])[0], pattern)
 
 
 def remove_self_loops(A: Graph) -> Graph:

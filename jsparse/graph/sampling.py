@@ -16,7 +16,7 @@ from jsparse.errors import ShapeError, shortened
 from jsparse.formats import Format
 from jsparse.graph.graphs import Graph, as_graph, index_arrays, like
 from jsparse.ops.relocation.operands import as_integer
-from jsparse.primitives.routine import assemble, drawn, numbered
+from jsparse.primitives.routine import assemble, draw_distinct, number_distinct
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -82,8 +82,8 @@ def sample_neighbors(key: jax.Array, A: Graph, seeds: ArrayLike, fanout: int) ->
     found = _sample_rows(key, pointers, columns, graph.values, given, fanout=count)
     if isinstance(graph.pattern, DynamicPattern):
         assert isinstance(found.graph.pattern, DynamicPattern)
-        pattern = found.graph.pattern.overflowed_with(graph.pattern)
-        found = found._replace(graph=SparseTensor._bounded(found.graph.values, pattern))
+        pattern = found.graph.pattern.propagate_overflow(graph.pattern)
+        found = found._replace(graph=SparseTensor._poison_on_overflow(found.graph.values, pattern))
     return found._replace(graph=like(A, found.graph))
 
 
@@ -118,15 +118,15 @@ def _sample_rows(
     nodes, count, edges = pointers.shape[0] - 1, seeds.shape[0], columns.shape[0]
     start, end = (jnp.minimum(pointers.at[seeds + n].get(mode="clip"), edges) for n in range(2))
     sizes = end - start  # 0 out of range, where both are the last pointer
-    chosen = drawn(_key_words(key), sizes, fanout)
+    chosen = draw_distinct(_key_words(key), sizes, fanout)
     position = jnp.where(chosen < sizes[:, None], start[:, None] + chosen, edges).reshape(-1)
     source = _entries(columns, position, nodes)
-    slots, numbers = numbered(seeds.astype(source.dtype), source, nodes, count + min(count * fanout, nodes))
+    slots, numbers = number_distinct(seeds.astype(source.dtype), source, nodes, count + min(count * fanout, nodes))
     target = jax.lax.broadcasted_iota(slots.dtype, (count, fanout), 0).reshape(-1)
     type_ = dynamic_type((count, numbers.shape[0]), CSR, count * fanout)
     made = assemble(jnp.stack([target, slots]), type_)  # entries without a slot come last
     weights = _entries(values, position[made.order], 0)
-    return NeighborSample(SparseTensor._unchecked(weights, DynamicPattern(type_, made.arrays)), numbers)
+    return NeighborSample(SparseTensor._wrap(weights, DynamicPattern(type_, made.arrays)), numbers)
 
 
 def _entries(x: jax.Array, at: jax.Array, other: int) -> jax.Array:

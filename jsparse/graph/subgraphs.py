@@ -238,6 +238,6 @@ def _part(graph: SparseTensor, is_kept: Array, number: Array | None, count: int)
     assert isinstance(pattern, DynamicPattern)
     edges = pattern.in_use(made.values, other=graph.nse)
     if isinstance(graph.pattern, DynamicPattern):
-        pattern = pattern.overflowed_with(graph.pattern)
+        pattern = pattern.propagate_overflow(graph.pattern)
     weights = graph.values.at[edges].get(mode="fill", fill_value=0)
-    return SparseTensor._bounded(weights, pattern), edges
+    return SparseTensor._poison_on_overflow(weights, pattern), edges

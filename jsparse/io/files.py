@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jax.typing import DTypeLike
 
-from jsparse.base.arrays import check_local, given_dtype
+from jsparse.base.arrays import check_local, parse_dtype
 from jsparse.convert.dynamic_composed import plain_format_of
 from jsparse.errors import DTypeError, FileFormatError, PatternError, ShapeError, represented, shortened
 from jsparse.formats import Format, default_format
@@ -88,7 +88,7 @@ def load(
     OSError if the file cannot be read.
     """
     file, suffix = _file(path)
-    dtype = None if dtype is None else given_dtype(dtype, "dtype= of load to be a dtype of numbers")
+    dtype = None if dtype is None else parse_dtype(dtype, "dtype= of load to be a dtype of numbers")
     sizes = None if shape is None else sizes_of(shape)
     limit = Limit.of(file, max_bytes)
     try:

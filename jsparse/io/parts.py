@@ -18,7 +18,7 @@ from jsparse.errors import FileFormatError, shortened
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.composed import RULES, ComposedFormat, SlotRule
 from jsparse.formats.format import blocks_of, digit_format, outer_format
-from jsparse.formats.validate import checked_shape
+from jsparse.formats.validate import parse_shape
 from jsparse.io.entries import check_index, number, text
 from jsparse.tensor.composed import Composition, Part
 from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width, dynamic_type
@@ -70,7 +70,7 @@ def _part(shape: tuple[int, ...], entries: Mapping[str, np.ndarray], at: str) ->
     type_ = dynamic_type(sizes, layout, nse) if kind == "dynamic" else None
     if format.rule is not None:
         layout = outer_format(format)
-        sizes = checked_shape((*sizes, slots), layout)
+        sizes = parse_shape((*sizes, slots), layout)
         layout.check_storable()
         type_ = None if type_ is None else DynamicType(sizes, layout, type_.nse)
     arrays = [entries[f"{at}index_{n}"] for n in range(len(layout.arrays))]

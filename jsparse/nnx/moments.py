@@ -55,7 +55,7 @@ def _tensors(model: Any) -> dict[tuple[Any, ...], SparseTensor]:
     flat = dict(nnx.to_flat_state(state))
     patterns = {path[:-1]: variable for path, variable in flat.items() if isinstance(variable, SparseIndex)}
     return {
-        path: SparseTensor._unchecked(variable[...], patterns[path[:-1]].get_value())
+        path: SparseTensor._wrap(variable[...], patterns[path[:-1]].get_value())
         for path, variable in flat.items()
         if path[:-1] in patterns and str(path[-1]).startswith(PREFIX)
     }

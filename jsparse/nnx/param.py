@@ -56,8 +56,8 @@ class SparseParam(nnx.Module, metaclass=Shown):
         pattern = self._pattern()
         values = getattr(self, _name(pattern))[...]
         if isinstance(pattern, Composition):
-            return ComposedTensor._unchecked(values, pattern)
-        return SparseTensor._unchecked(values, pattern)
+            return ComposedTensor._wrap(values, pattern)
+        return SparseTensor._wrap(values, pattern)
 
     def replace(self, tensor: SparseTensor) -> None:
         """Take the values and the pattern of another tensor.

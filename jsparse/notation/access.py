@@ -60,12 +60,12 @@ def read_access(reader: Reader, depth: int = 0) -> ParsedAccess:
         else:
             variables.append(reader.next())
             indices.append(variables[-1].text)
-        separator = reader.take(",", "]") or _unclosed(reader)
+        separator = reader.take(",", "]") or _raise_unclosed(reader)
     return ParsedAccess(Access(token.text, tuple(indices)), token, tuple(variables), tuple(nested))
 
 
 def _check_index(reader: Reader) -> None:
-    before, token = reader.passed(), reader.peek()
+    before, token = reader.previous(), reader.peek()
     if token.kind != "name":
         message = f"Expected an index variable behind {before}, but got {token}"
         raise reader.error(token, message + _advice(before, token))
@@ -79,7 +79,7 @@ def _advice(before: Token, token: Token) -> str:
     return "; a tensor of order 0 has no brackets" if (before.text, token.text) == ("[", "]") else ""
 
 
-def _unclosed(reader: Reader) -> Token:
-    before, token = reader.passed(), reader.peek()
+def _raise_unclosed(reader: Reader) -> Token:
+    before, token = reader.previous(), reader.peek()
     message = f"Expected ',' or ']' behind the index {before}, but got {token}"
     raise reader.error(token, message + _advice(before, token) * (token.text in _OPERATORS))

@@ -41,13 +41,13 @@ class Access:
             found.update(dict.fromkeys(index.variables() if isinstance(index, Access) else (index,)))
         return tuple(found)
 
-    def nested(self) -> tuple[Access, ...]:
+    def indirections(self) -> tuple[Access, ...]:
         """All indirect accesses in the indices, at any depth, innermost first."""
-        return self._nested
+        return self._indirections
 
     @lazy
-    def _nested(self) -> tuple[Access, ...]:
-        return tuple(a for index in self.indices if isinstance(index, Access) for a in (*index.nested(), index))
+    def _indirections(self) -> tuple[Access, ...]:
+        return tuple(a for index in self.indices if isinstance(index, Access) for a in (*index.indirections(), index))
 
 
 Index: TypeAlias = IndexVar | Access

@@ -64,7 +64,7 @@ def background(
     """
     kind = KINDS.get(operation)
     if kind == "where":
-        return _selected(*arguments)
+        return _select_case(*arguments)
     if kind == "product" and ABSENT in arguments:
         return ABSENT
     if kind == "quotient" and arguments[0] is ABSENT:
@@ -83,7 +83,7 @@ def background(
     return ABSENT if kind is None and not found else found
 
 
-def _selected(condition: Background, *cases: Background) -> Background:
+def _select_case(condition: Background, *cases: Background) -> Background:
     """The background of `where`: the chosen case, or UNKNOWN if the condition is unknown and the cases differ."""
     if condition is not UNKNOWN:
         chosen = cases[1] if is_zero(condition) else cases[0]

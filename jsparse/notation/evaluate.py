@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from jsparse.errors import SubscriptError, shortened
 from jsparse.notation.access import ParsedAccess, read_access
 from jsparse.notation.assignment import Access
-from jsparse.notation.expression import Expression, unexpected
+from jsparse.notation.expression import Expression, error_at_next
 from jsparse.notation.statement import Operator, Product, Statement
 from jsparse.notation.terms import as_products, base_and_exponent
 from jsparse.notation.tokens import Reader
@@ -51,7 +51,7 @@ def parse_statement(text: str, sized: bool = False) -> Statement:
         expression.check(read)
     terms = expression.value()
     if reader.peek().kind != "end":
-        raise unexpected(reader, "an operator or the end")
+        raise error_at_next(reader, "an operator or the end")
     carried = expression.carried | {v for read in target.nested for v in read.access.variables()}
     for token in target.variables:
         if token.text not in carried and not sized:

@@ -28,11 +28,11 @@ from jsparse.notation.terms import (
     Terms,
     as_number,
     as_products,
-    bounded,
+    bound_denominator,
     is_finite,
-    raised,
+    power_of,
     read_number,
-    scaled,
+    scale_terms,
     times,
 )
 from jsparse.notation.tokens import Reader, Token
@@ -79,24 +79,24 @@ class Expression:
         start = self.reader.peek()
         left = self.sum()
         symbol = self.reader.take(*COMPARISONS)
-        return self.called(symbol.text, (left, self.sum()), start) if symbol else left
+        return self.add_call(symbol.text, (left, self.sum()), start) if symbol else left
 
     def sum(self) -> Terms:
         start = self.reader.peek()
-        terms = self.signed(self.reader.take("-"))
+        terms = self.product_with_sign(self.reader.take("-"))
         while operator := self.reader.take("+", "-"):
-            terms += self.signed(operator)
+            terms += self.product_with_sign(operator)
             self.limit(len(terms), MAX_TERMS, "terms once products are distributed", operator)
         return terms if any(factors for _, factors in terms) else [(self.total(terms, start), ())]
 
     def total(self, numbers: Terms, token: Token) -> Number:
         total: Number = Fraction(0)
         for number, _ in numbers:
-            total = self.checked(total + number, token)
+            total = self.check_finite(total + number, token)
         return total
 
-    def signed(self, sign: Token | None) -> Terms:
-        return scaled(self.product(), Fraction(-1 if sign and sign.text == "-" else 1))
+    def product_with_sign(self, sign: Token | None) -> Terms:
+        return scale_terms(self.product(), Fraction(-1 if sign and sign.text == "-" else 1))
 
     def product(self) -> Terms:
         start = self.reader.peek()
@@ -107,16 +107,16 @@ class Expression:
             right = self.power()
             number = as_number(right)
             if operator.text == "/" and number is not None:
-                scale = self.checked(scale / self.divisor(number, token), operator)
+                scale = self.check_finite(scale / self.divisor(number, token), operator)
             elif operator.text == "/":
-                terms = self.distributed(terms, self.raised(right, Fraction(-1), token, token), operator)
+                terms = self.distribute(terms, self.raise_terms(right, Fraction(-1), token, token), operator)
             elif number is not None:
-                scale = self.checked(scale * number, operator)
+                scale = self.check_finite(scale * number, operator)
             else:
-                terms = self.distributed(terms, right, operator)
+                terms = self.distribute(terms, right, operator)
         if self.depth and scale != 1:
-            terms = self.joined(terms, start)
-        return [(self.checked(c, start), factors) for c, factors in scaled(terms, scale)]
+            terms = self.join_terms(terms, start)
+        return [(self.check_finite(c, start), factors) for c, factors in scale_terms(terms, scale)]
 
     def divisor(self, number: Number, token: Token) -> Number:
         if not number:
@@ -127,7 +127,7 @@ class Expression:
         start = self.reader.peek()
         terms = self.factor()
         operator = self.reader.take("**")
-        return self.raised(terms, self.exponent(), operator, start) if operator else terms
+        return self.raise_terms(terms, self.exponent(), operator, start) if operator else terms
 
     def exponent(self) -> Number:
         sign = self.reader.take("-")
@@ -135,14 +135,14 @@ class Expression:
         if token.kind != "number":
             message = f"Expected a number as the exponent behind '**', but got {token}"
             raise self.reader.error(token, f"{message}; of tensors write pow(base, exponent)")
-        return self.checked(read_number(token.text) * (-1 if sign else 1), token)
+        return self.check_finite(read_number(token.text) * (-1 if sign else 1), token)
 
-    def raised(self, terms: Terms, exponent: Number, token: Token, start: Token) -> Terms:
+    def raise_terms(self, terms: Terms, exponent: Number, token: Token, start: Token) -> Terms:
         """Raise terms to a power. Each factor of a product is raised. A sum is multiplied out or becomes one factor."""
         is_whole = isinstance(exponent, Fraction) and exponent.denominator == 1 and exponent >= 1
         if len(terms) > 1 and is_whole and not self.depth:
-            return self.multiplied_out(terms, int(exponent), token)
-        ((coefficient, factors),) = self.joined(terms, start)
+            return self.multiply_out(terms, int(exponent), token)
+        ((coefficient, factors),) = self.join_terms(terms, start)
         if not coefficient and exponent <= 0:
             raise self.reader.error(token, "Expected a base other than zero")
         try:
@@ -151,47 +151,47 @@ class Expression:
             number = float("inf")
         if isinstance(number, complex):
             raise self.reader.error(token, "Expected no root of a negative number")
-        powers = tuple(raised(access, exponent) if exponent else self.ones(access, start) for access in factors)
-        return [(self.checked(number, token), powers)]
+        powers = tuple(power_of(access, exponent) if exponent else self.ones(access, start) for access in factors)
+        return [(self.check_finite(number, token), powers)]
 
     def ones(self, access: Access, token: Token) -> Access:
         """Return the power 0 of a factor: a call, since it is 1 where the factor is 0 and where it is not stored."""
         base: Terms = [(Fraction(1), (access,))]
-        ((_, (power,)),) = self.called("pow", (base, [(Fraction(0), ())]), token)
+        ((_, (power,)),) = self.add_call("pow", (base, [(Fraction(0), ())]), token)
         if not access.is_call:
             self.powers.add(power.tensor)
         return power
 
-    def multiplied_out(self, terms: Terms, exponent: int, token: Token) -> Terms:
+    def multiply_out(self, terms: Terms, exponent: int, token: Token) -> Terms:
         self.limit(exponent, MAX_FACTORS, "factors in a term", token)
         result = terms
         for _ in range(exponent - 1):
-            result = self.distributed(result, terms, token)
+            result = self.distribute(result, terms, token)
         return result
 
-    def distributed(self, left: Terms, right: Terms, operator: Token) -> Terms:
+    def distribute(self, left: Terms, right: Terms, operator: Token) -> Terms:
         if self.depth:
-            left, right = self.joined(left, operator), self.joined(right, operator)
+            left, right = self.join_terms(left, operator), self.join_terms(right, operator)
         self.limit(len(left) * len(right), MAX_TERMS, "terms once products are distributed", operator)
-        terms = [(self.checked(c, operator), factors) for c, factors in times(left, right)]
+        terms = [(self.check_finite(c, operator), factors) for c, factors in times(left, right)]
         self.limit(max(len(factors) for _, factors in terms), MAX_FACTORS, "factors in a term", operator)
         return terms
 
-    def joined(self, terms: Terms, token: Token) -> Terms:
+    def join_terms(self, terms: Terms, token: Token) -> Terms:
         """Combine terms into one term. A sum of several terms becomes one factor in the form of a call."""
-        return self.called("", (terms,), token) if len(terms) > 1 else terms
+        return self.add_call("", (terms,), token) if len(terms) > 1 else terms
 
     def factor(self) -> Terms:
-        before, token = self.reader.passed(), self.reader.peek()
+        before, token = self.reader.previous(), self.reader.peek()
         if token.kind == "number":
             self.reader.next()
-            return [(self.checked(read_number(token.text), token), ())]
+            return [(self.check_finite(read_number(token.text), token), ())]
         if token.kind == "name":
             return self.call() if self.reader.peek(1).text == "(" else [(Fraction(1), (self.access(),))]
         if token.text == "(":
             return self.group()
         if token.text in ("]", "="):
-            raise unexpected(self.reader, "")
+            raise error_at_next(self.reader, "")
         advice = "; what is negative stands in parentheses, as in 2 * (-A[i])" if token.text == "-" else ""
         message = f"Expected a tensor, a number or '(' behind {before}, but got {token}{advice}"
         raise self.reader.error(token, message)
@@ -209,7 +209,7 @@ class Expression:
 
     def close(self, expected: str) -> None:
         if self.reader.take(")") is None:
-            raise unexpected(self.reader, expected)
+            raise error_at_next(self.reader, expected)
         self.nesting -= 1
 
     def call(self) -> Terms:
@@ -229,9 +229,9 @@ class Expression:
             counts = str(least) if least == most else f"{least} to {most}"
             message = f"Expected {token} of {counts} argument{'s' * (counts != '1')}, but here are {len(arguments)}"
             raise self.reader.error(token, message)
-        return self.called(token.text, arguments, token)
+        return self.add_call(token.text, arguments, token)
 
-    def called(self, function: str, arguments: Sequence[Terms], token: Token) -> Terms:
+    def add_call(self, function: str, arguments: Sequence[Terms], token: Token) -> Terms:
         call = Call(function, tuple(as_products(terms) for terms in arguments))
         self.calls.setdefault(str(call), (call, token))
         return [(Fraction(1), (Access(str(call), call.variables()),))]
@@ -254,10 +254,10 @@ class Expression:
                 message = f"Expected {token} to have as many indices as before, {rank}, but it has {count}"
                 raise self.reader.error(token, message)
 
-    def checked(self, number: Number, token: Token) -> Number:
+    def check_finite(self, number: Number, token: Token) -> Number:
         if not is_finite(number):
             raise self.reader.error(token, "Expected numbers that a float64 holds, but the value here is too large")
-        return bounded(number)
+        return bound_denominator(number)
 
     def limit(self, count: int, most: int, what: str, token: Token) -> None:
         if count > most:
@@ -265,7 +265,7 @@ class Expression:
             raise self.reader.not_yet(token, message)
 
 
-def unexpected(reader: Reader, expected: str) -> SubscriptError:
+def error_at_next(reader: Reader, expected: str) -> SubscriptError:
     """Return the error that points at the next token and says what was `expected` there."""
     token = reader.peek()
     advice = "; products are written with '*'" if token.kind in ("name", "number") else ""

@@ -32,7 +32,7 @@ def as_number(terms: Terms) -> Number | None:
     return None if factors or others else coefficient
 
 
-def scaled(terms: Terms, scale: Number) -> Terms:
+def scale_terms(terms: Terms, scale: Number) -> Terms:
     """Multiply the terms by a number."""
     return terms if scale == 1 and isinstance(scale, Fraction) else [(c * scale, factors) for c, factors in terms]
 
@@ -50,7 +50,7 @@ def is_finite(number: Number) -> bool:
         return False
 
 
-def bounded(number: Number) -> Number:
+def bound_denominator(number: Number) -> Number:
     """The number, converted to float if its denominator is so long that exact arithmetic would become slow."""
     return float(number) if isinstance(number, Fraction) and number.denominator.bit_length() > MAX_BITS else number
 
@@ -69,7 +69,7 @@ def _plain(number: Number) -> int | float:
 SYMBOL = "**"
 
 
-def raised(access: Access, exponent: Number) -> Access:
+def power_of(access: Access, exponent: Number) -> Access:
     """Return the access to a power of a tensor. The exponents of nested powers are multiplied."""
     base, own = base_and_exponent(access.tensor)
     total = exponent * (Fraction(own) if isinstance(own, int) else own)

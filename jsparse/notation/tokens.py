@@ -58,7 +58,7 @@ class Reader:
         """Return the next token, or the token `ahead` positions after the next token. No token is consumed."""
         return self.tokens[min(self.at + ahead, len(self.tokens) - 1)]
 
-    def passed(self) -> Token:
+    def previous(self) -> Token:
         """The last token that was consumed."""
         return self.tokens[self.at - 1]
 
@@ -74,11 +74,11 @@ class Reader:
 
     def error(self, token: Token, message: str) -> SubscriptError:
         """The error that says `message` and points at `token`."""
-        return SubscriptError(self._pointed(token, message))
+        return SubscriptError(self._point_at(token, message))
 
     def not_yet(self, token: Token, message: str) -> NotYetSupportedError:
         """The error for text that is not supported yet; it points at `token`."""
-        return NotYetSupportedError(self._pointed(token, message))
+        return NotYetSupportedError(self._point_at(token, message))
 
-    def _pointed(self, token: Token, message: str) -> str:
+    def _point_at(self, token: Token, message: str) -> str:
         return f"{message}.\n{point_at(self.text, token.start, len(token.text))}"

@@ -12,7 +12,7 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from jsparse._compat import is_divided, mesh_of_trace
-from jsparse.base.limits import MOST_BYTES, check_bytes, checked_nse
+from jsparse.base.limits import MOST_BYTES, check_bytes, parse_nse
 from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.semiring import Semiring, semiring_named
 from jsparse.convert.creation import as_sparse_operand
@@ -116,7 +116,7 @@ def einsum(
     if dtype is not None and preferred_element_type is not None:
         raise TypeError("jsparse.einsum takes dtype= or preferred_element_type=, which are the same, but got both.")
     preferred_element_type = preferred_element_type if dtype is None else dtype
-    nse = checked_nse(nse, shown)
+    nse = parse_nse(nse, shown)
     if (own := overriding_operand(operands)) is not None:
         options: dict[str, object] = {"out_format": out_format, "nse": nse, "schedule": schedule}
         options |= {"semiring": None if semiring == "plus_times" else semiring, "dtype": preferred_element_type}

@@ -14,7 +14,7 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from jsparse.base.arrays import Array
-from jsparse.base.limits import checked_nse
+from jsparse.base.limits import parse_nse
 from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring, semiring_named
 from jsparse.convert.choice import in_chosen_format
@@ -110,7 +110,7 @@ def evaluate(
     """
     shown = f"'{shortened(text)}'"
     schedules = as_schedules(schedule, shown)
-    nse = checked_nse(nse, shown)
+    nse = parse_nse(nse, shown)
     statement, ring, tensors = _parse_and_check(text, tensors, semiring, shape, out_format)
     is_converted = is_auto(out_format) or is_composed(out_format) or composition_of(out_format)
     if is_converted and not _takes_composed(statement, ring, tensors):
@@ -256,7 +256,7 @@ def plan_sum(
 
     The statement must not have calls.
     """
-    nse = checked_nse(nse, f"'{shortened(text)}'")
+    nse = parse_nse(nse, f"'{shortened(text)}'")
     statement, ring, tensors = _parse_and_check(text, tensors, semiring, shape, out_format)
     if not ring.is_linear and len(statement.terms) > 1:
         raise NotYetSupportedError(
@@ -330,10 +330,10 @@ def _takes_composed(statement: Statement, ring: Semiring, tensors: Collection[st
     return (
         statement.operator == "="
         and not statement.calls
-        and not statement.target.nested()
+        and not statement.target.indirections()
         and statement.target.tensor not in tensors
         and (ring.is_linear or len(statement.terms) == 1)
-        and all(factor.tensor in tensors and not factor.nested() for factor in statement.read())
+        and all(factor.tensor in tensors and not factor.indirections() for factor in statement.read())
     )
 
 
@@ -359,14 +359,14 @@ def _desugar(
     """Rewrite a statement to have no indirect accesses. Raises ShapeError if the target's shape is unknown."""
     target = statement.target
     before = tensors.get(target.tensor)
-    if before is not None and statement.operator == "=" and not target.nested():
+    if before is not None and statement.operator == "=" and not target.indirections():
         raise SubscriptError(
             f"Expected no tensor for {target.tensor}, since '{text}' overwrites all of it, but one was passed. Leave "
             "it out, or write '+='."
         )
-    if target.nested() and shape is None and before is None:
+    if target.indirections() and shape is None and before is None:
         raise ShapeError(
-            f"Expected shape= for '{text}', since the integers of {', '.join(map(str, target.nested()))} do not "
+            f"Expected shape= for '{text}', since the integers of {', '.join(map(str, target.indirections()))} do not "
             f"determine the sizes of {target.tensor}. Pass shape=, a tuple of {len(target.indices)} sizes."
         )
     return desugared(text, statement, tensors, _target_shape(text, before, shape))

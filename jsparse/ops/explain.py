@@ -9,7 +9,7 @@ from typing import Any, overload
 import jax
 from jax.typing import DTypeLike
 
-from jsparse.base.limits import checked_nse
+from jsparse.base.limits import parse_nse
 from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.semiring import Semiring, semiring_named
 from jsparse.convert.creation import as_sparse_operand
@@ -92,7 +92,7 @@ def explain(
         return program_explainer(function)(*operands)
     schedules = as_schedules(schedule, "explain")
     preferred = preferred_dtype("explain", preferred_element_type)
-    nse = checked_nse(nse, "explain")
+    nse = parse_nse(nse, "explain")
     subscripts, *rest = (as_sparse_operand(x, "explain", composed=True) for x in (subscripts, *operands))
     operands = tuple(rest)
     if not isinstance(subscripts, str) and (tensors or not operands):
@@ -117,7 +117,7 @@ def explain(
 def _explain_calls(text: str, tensors: dict[str, Any], options: dict[str, Any]) -> ProgramExplanation:
     """Explain a statement with calls as a program of several operations. Index tables are not traced."""
     statement = parse_cached(text)
-    nested = (inner for access in (statement.target, *statement.read()) for inner in access.nested())
+    nested = (inner for access in (statement.target, *statement.read()) for inner in access.indirections())
     tables = {inner.tensor: tensors[inner.tensor] for inner in nested if inner.tensor in tensors}
 
     def evaluate(**traced: Any) -> SparseTensor | jax.Array:

@@ -167,7 +167,7 @@ def incremental_update(new: PyTree, old: PyTree, step_size: ArrayLike) -> PyTree
         if isinstance(on, Pattern) or isinstance(before, Pattern) or all(same_entries(*pair) for pair in pairs):
             return found
         is_stale = is_other(fingerprint(before), on, message.format(a=a, b=b))
-        return type(found)._unchecked(_nan_if(is_stale, found.values), found.pattern)
+        return type(found)._wrap(_nan_if(is_stale, found.values), found.pattern)
 
     return jax.tree.map(average, new, old, is_leaf=is_tensor)
 
@@ -256,12 +256,12 @@ def _as_update(gradient: Any, update: Any, rows: TableRows | bool, parameter: An
     if isinstance(rows, TableRows):
         pattern = gradient.pattern
         assert isinstance(pattern, DynamicPattern)
-        return SparseTensor._unchecked(pattern.in_use(update.reshape(-1)), pattern)
+        return SparseTensor._wrap(pattern.in_use(update.reshape(-1)), pattern)
     if not gradient.is_dynamic:
-        return type(gradient)._unchecked(update, gradient.pattern)
+        return type(gradient)._wrap(update, gradient.pattern)
     assert isinstance(gradient.pattern, DynamicPattern | Composition)
     zeros = jax.tree.map(jnp.zeros_like, gradient.pattern.ordinary())
-    return type(gradient)._unchecked(in_use(update, parameter.pattern), zeros)
+    return type(gradient)._wrap(in_use(update, parameter.pattern), zeros)
 
 
 def _check(updates: Any, params: Any) -> None:

@@ -36,7 +36,7 @@ import numpy as np
 from jsparse.base.arrays import is_integer
 from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_constant
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.compiler.semiring import Add, Semiring
 from jsparse.errors import DTypeError, PatternError, ShapeError, shortened
 from jsparse.formats import DynamicType, Format, Level, Pattern
@@ -79,7 +79,7 @@ def desugared(
     for term in statement.terms:
         factors, needed = [], list(of_target)
         for factor in term.factors:
-            access, more = found.replaced(factor, _shape(tensors[factor.tensor]) if factor.nested() else None)
+            access, more = found.replaced(factor, _shape(tensors[factor.tensor]) if factor.indirections() else None)
             factors.append(access)
             needed += more
         terms.append(replace(term, factors=(*factors, *dict.fromkeys(needed))))
@@ -177,9 +177,9 @@ def relation(array: Any, size: int) -> Pattern | DynamicPattern:
     inside = (known >= 0) & (known < size)
     dtype = index_dtype(shape, [known.size])
     if inside.all():
-        return Pattern._trusted(shape, _format(array.ndim, False), (known.astype(dtype),))
+        return Pattern._of_valid(shape, _format(array.ndim, False), (known.astype(dtype),))
     pointers = np.concatenate([[0], np.cumsum(inside)]).astype(dtype)
-    return Pattern._trusted(shape, _format(array.ndim, True), (pointers, known[inside].astype(dtype)))
+    return Pattern._of_valid(shape, _format(array.ndim, True), (pointers, known[inside].astype(dtype)))
 
 
 def traced_relation(array: Any, size: int, lead: int = 0) -> DynamicPattern:
@@ -246,7 +246,7 @@ def _connected(accesses: Sequence[Access]) -> list[list[Access]]:
     return groups
 
 
-@remembered(maxsize=256)
+@memoize(maxsize=256)
 def _twice(relations: _Tables, target: tuple[IndexVar, ...]) -> tuple[tuple[IndexVar, int], ...] | None:
     """Find the coordinates of an element that is written more than once; None if there is no such element."""
     read = _read(relations)

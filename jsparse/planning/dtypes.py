@@ -21,7 +21,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.base.arrays import given_dtype
+from jsparse.base.arrays import parse_dtype
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.dtypes import DTYPES, NARROW_FLOATS, accumulator, is_complex, part, unrounded
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
@@ -177,7 +177,7 @@ def preferred_dtype(text: str, dtype: Any) -> np.dtype | None:
     """
     if dtype is None:
         return None
-    given = given_dtype(dtype, f"preferred_element_type of {text} to be a dtype of numbers")
+    given = parse_dtype(dtype, f"preferred_element_type of {text} to be a dtype of numbers")
     return np.dtype(jnp.empty((), given).dtype)
 
 

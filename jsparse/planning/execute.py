@@ -59,7 +59,7 @@ from jsparse.primitives.spec import Spec
 from jsparse.primitives.sums import sum_of_einsums
 from jsparse.tensor.composed import ComposedTensor, Composition, dynamic_patterns, join_values
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
-from jsparse.tensor.entrywise import compiled
+from jsparse.tensor.entrywise import jit_map
 from jsparse.tensor.sparse_tensor import SparseTensor, dense_array, dense_levels
 
 Values: TypeAlias = Sequence[Any]
@@ -127,7 +127,7 @@ def _part(work: TakePart, x: Any) -> SparseTensor | BarePattern | jax.Array:
     whole: Composition = pattern_of(x)
     part, on = whole.parts[work.number], cast("Any", work.pattern)
     if isinstance(on, DynamicType) and isinstance(part.pattern, DynamicPattern):
-        on = part.pattern.retyped(on)
+        on = part.pattern.with_type(on)
     if work.is_bare:
         return BarePattern(on)
     first = sum(other.nse for other in whole.parts[: work.number])
@@ -135,7 +135,7 @@ def _part(work: TakePart, x: Any) -> SparseTensor | BarePattern | jax.Array:
     values = without_padding(values, part, whole.shape)
     if on is None:
         return jnp.reshape(values, (part.slots, *part.inner))
-    tensor: SparseTensor = SparseTensor._unchecked(values, on)
+    tensor: SparseTensor = SparseTensor._wrap(values, on)
     return tensor
 
 
@@ -146,9 +146,9 @@ def _moved(x: SparseTensor | BarePattern, conversion: Conversion) -> SparseTenso
         return BarePattern(place)
     values = conversion.move(x.values)
     if isinstance(place, Pattern):
-        tensor: SparseTensor = SparseTensor._unchecked(values, place)
+        tensor: SparseTensor = SparseTensor._wrap(values, place)
         return tensor
-    return ComposedTensor._unchecked(values, place)
+    return ComposedTensor._wrap(values, place)
 
 
 def _composed(work: Compose, values: Values, out_format: object) -> ComposedTensor:
@@ -158,10 +158,10 @@ def _composed(work: Compose, values: Values, out_format: object) -> ComposedTens
         given = pattern_of(out_format if work.source is None else values[work.source])
         # A pattern with the levels of blocks below it has the index arrays of the outer pattern.
         is_composed = isinstance(given, Composition)
-        on = on.with_patterns(dynamic_patterns(given) if is_composed else [given.retyped(on.parts[0].pattern)])
+        on = on.with_patterns(dynamic_patterns(given) if is_composed else [given.with_type(on.parts[0].pattern)])
     taken = [values[n].values if isinstance(values[n], SparseTensor) else values[n].reshape(-1) for n in work.values]
     kept = [without_padding(x, part, on.shape) for x, part in zip(taken, on.parts, strict=True)]
-    return ComposedTensor._unchecked(join_values(kept), on)
+    return ComposedTensor._wrap(join_values(kept), on)
 
 
 def in_format(x: SparseTensor | BarePattern, format: Format) -> SparseTensor | BarePattern:
@@ -197,7 +197,7 @@ def _on_levels(work: OnLevels, x: Any) -> SparseTensor | BarePattern:
     if isinstance(x, BarePattern):
         return BarePattern(on)
     values = x.values if isinstance(x, SparseTensor) else jnp.reshape(x, on.nse)
-    made: SparseTensor = SparseTensor._unchecked(values, on)
+    made: SparseTensor = SparseTensor._wrap(values, on)
     return made
 
 
@@ -212,7 +212,7 @@ def _sum(work: SumOfProducts, values: Values, out_format: object) -> Any:
         on = output.assembly.pattern(values)
         found = _total(work, values, on)
         if on is not None and not jnp.issubdtype(found.dtype, jnp.inexact):  # floats are NaN
-            found, on = on.fitted(found)
+            found, on = on.guard_overflow(found)
         return _wrapped(found, output.pattern, on)
     on = _existing(output, values, out_format)
     return _wrapped(_total(work, values, on), output.pattern, on)
@@ -260,9 +260,9 @@ def _assembled_with_values(
     if on is not None:
         found = found if entries.semiring.is_linear else on.in_use(found)
         if jnp.issubdtype(found.dtype, jnp.inexact):
-            found = found if has_nan else on.poisoned(found)  # integers that are converted to floats only now
+            found = found if has_nan else on.poison(found)  # integers that are converted to floats only now
         else:
-            found, on = on.fitted(found)
+            found, on = on.guard_overflow(found)
     result: SparseTensor = _wrapped(found, output.pattern, on)
     return result
 
@@ -276,7 +276,7 @@ def _scaled(term: Term, values: Values, on: DynamicPattern | None) -> jax.Array:
     if on is None or np.isfinite(number):
         return out * number
     assert isinstance(term.result, DynamicType)
-    return cast(jax.Array, compiled(mul, on.retyped(term.result), out, number))
+    return cast(jax.Array, jit_map(mul, on.with_type(term.result), out, number))
 
 
 def _product(work: Term, values: Values, on: DynamicPattern | None) -> jax.Array:
@@ -295,7 +295,7 @@ def _product(work: Term, values: Values, on: DynamicPattern | None) -> jax.Array
     index = [array for pattern in work.dynamic_patterns(values, on) for array in pattern.operands()]
     out = with_checkpoint_name(converted(einsum_p.bind(*same_varying((*arrays, *index)), spec=work.spec), work.dtype))
     if not work.semiring.is_linear and isinstance(work.result, DynamicType) and on is not None:
-        out = on.retyped(work.result).in_use(out)
+        out = on.with_type(work.result).in_use(out)
     return out
 
 
@@ -413,6 +413,6 @@ def _wrapped(out: jax.Array, result: Pattern | DynamicType, on: DynamicPattern |
     if result.format.is_dense:
         return dense_levels(out, result.format)
     if isinstance(result, Pattern):
-        return SparseTensor._unchecked(out, result)
+        return SparseTensor._wrap(out, result)
     assert on is not None
-    return SparseTensor._unchecked(out, on.retyped(result))
+    return SparseTensor._wrap(out, on.with_type(result))

@@ -115,7 +115,7 @@ def _stores_nothing(product: Term, operand_index: int) -> bool:
 def _all_dense(product: Term) -> PatternRef:
     """A pattern with only dense levels for a result, since its sparse operands store every element."""
     shape = tuple(product.sizes[v] for v in product.kept)
-    return PatternRef(Pattern._trusted(shape, Format.dense(len(shape)), ()))
+    return PatternRef(Pattern._of_valid(shape, Format.dense(len(shape)), ()))
 
 
 def capacity_bound(text: str, products: Sequence[Term]) -> int:

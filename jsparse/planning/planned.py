@@ -23,7 +23,7 @@ import numpy as np
 
 from jsparse._compat import platform_of
 from jsparse.base.arrays import jax_array
-from jsparse.base.memo import Memo, remembered
+from jsparse.base.memo import Memo, memoize
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.errors import FormatError, shortened
 from jsparse.formats import DynamicType, Format, Pattern
@@ -97,7 +97,7 @@ def log_planned(text: str, names: Sequence[str], operands: Sequence[Signature], 
     known.append(found)
 
 
-@remembered(maxsize=STATEMENTS)
+@memoize(maxsize=STATEMENTS)
 def _history(text: str, names: tuple[str, ...]) -> deque[Operands]:
     """The earlier operands for which a statement with these names was planned, the latest operands last."""
     return deque(maxlen=OPERANDS)
@@ -287,7 +287,7 @@ def _promotion() -> tuple[bool, str]:
     return jax.config.read("jax_enable_x64"), str(jax.config.jax_numpy_dtype_promotion)  # type: ignore[attr-defined]
 
 
-@remembered(maxsize=REMEMBERED)
+@memoize(maxsize=REMEMBERED)
 def _of_einsum(subscripts: str, operands: tuple[Signature, ...], request: Request, semiring: Semiring) -> ProgramPlan:
     assignment = parse_einsum(subscripts, [x.shape for x in operands])
     statement = Statement(assignment.target, (Product(1, assignment.factors),))
@@ -318,7 +318,7 @@ def plan_statement(
     return Planned(_of_statement, (text, statement, given, request, semiring), names, operands, out_format)
 
 
-_of_statement = remembered(maxsize=REMEMBERED)(plan)
+_of_statement = memoize(maxsize=REMEMBERED)(plan)
 
 
 def _with_factors(statement: Statement, tensors: dict[str, Any]) -> tuple[Statement, dict[str, Any]]:

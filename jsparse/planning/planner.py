@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.compiler.cpu_model import CPU
 from jsparse.compiler.semiring import Semiring
 from jsparse.convert import slots
@@ -460,7 +460,7 @@ def _known(term: Term, assembly: Assembly, is_step: bool, first: int) -> Stored:
     return NEW_PATTERN
 
 
-@remembered(maxsize=64)
+@memoize(maxsize=64)
 def _steps_of_search(core: Pattern) -> float:
     """The average number of bisection steps that find an entry in its segment of a pattern's last level."""
     if not core.format.levels[-1].kind.has_pointers:

@@ -32,7 +32,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jsparse.base.dataclass import dataclass
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.formats import Format, Level, Pattern
 from jsparse.formats.levels import COMPRESSED, DENSE, RANGE, LevelKind
 from jsparse.notation import Access, IndexVar
@@ -76,7 +76,7 @@ def _is_matrix(product: Term, number: int, stored: tuple[IndexVar, ...]) -> bool
     return bool(summed) and bool(own.intersection(product.kept).difference(stored))
 
 
-@remembered(maxsize=REMEMBERED)
+@memoize(maxsize=REMEMBERED)
 def _segment(pattern: Pattern) -> float:
     """The average number of entries in a segment of a pattern's last level."""
     coords = pattern.to_coords()
@@ -84,7 +84,7 @@ def _segment(pattern: Pattern) -> float:
     return pattern.nse / (1 + np.count_nonzero((above[:, 1:] != above[:, :-1]).any(0)))
 
 
-@remembered(maxsize=REMEMBERED)
+@memoize(maxsize=REMEMBERED)
 def coordinates_of(pattern: Pattern, dim: int) -> Pattern:
     """The relation from entries, in stored order, to coordinates in one dimension; its shape is (entries, size)."""
     found = relation(pattern.to_coords()[dim], pattern.shape[dim])
@@ -204,7 +204,7 @@ def _shared(held: Sequence[_Held]) -> tuple[Pattern, ...] | None:
     return _numbered(tuple(x.core for x in held)) if max(len(x.core.shape) for x in held) > 2 else None
 
 
-@remembered(maxsize=REMEMBERED)
+@memoize(maxsize=REMEMBERED)
 def _numbered(cores: tuple[Pattern, ...]) -> tuple[Pattern, ...] | None:
     keys = []
     for core in cores:
@@ -228,7 +228,7 @@ def _distinct_sorted(keys: np.ndarray) -> np.ndarray:
     return keys[np.concatenate([[True], keys[1:] != keys[:-1]])]
 
 
-@remembered(maxsize=REMEMBERED)
+@memoize(maxsize=REMEMBERED)
 def _private(core: Pattern, level: int) -> tuple[Pattern] | None:
     """Replace a pattern's last two levels by one `RANGE` level. None if that is impossible or does not pay."""
     if not level or level + 2 < len(core.shape) or not core.format.levels[level + 1].kind.has_segments:

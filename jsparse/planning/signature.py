@@ -27,7 +27,7 @@ from jsparse.base.memo import lazy
 from jsparse.compiler.schedule import Schedule
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.composed import ComposedFormat
-from jsparse.formats.dynamic import core_type, extended_type, transposed_type
+from jsparse.formats.dynamic import core_type, extend_type, transpose_type
 from jsparse.formats.pattern import core_of
 from jsparse.tensor.composed import Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
@@ -104,7 +104,7 @@ class PatternRef:
         """Add dimensions of `sizes`, stored in dense levels, and then permute all dimensions by `axes`."""
         if isinstance(self.pattern, Pattern):
             return replace(self, pattern=self.pattern.extended(sizes).transposed(axes))
-        return replace(self, pattern=transposed_type(extended_type(self.pattern, sizes), axes))
+        return replace(self, pattern=transpose_type(extend_type(self.pattern, sizes), axes))
 
 
 @dataclass(frozen=True)

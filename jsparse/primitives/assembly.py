@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.dataclass import dataclass
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.compiler.output_kind import Count
 from jsparse.compiler.problem import Problem, TensorType
 from jsparse.compiler.runtime.assembly_call import AssemblyCall, assembly_term, column_problem, counting_problem
@@ -27,8 +27,8 @@ from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Access, IndexVar
 from jsparse.primitives.padding import true_count
 from jsparse.primitives.routine import array_results, run_or_bind
-from jsparse.primitives.spec import PatternAccess, stored_patterns
-from jsparse.primitives.storage_order import bound_names, index_arrays, static_patterns
+from jsparse.primitives.spec import PatternAccess, scheduler_patterns
+from jsparse.primitives.storage_order import index_arrays, name_arrays, static_patterns
 from jsparse.settings import config
 
 SORT = 25.0  # the cost of sorting one coordinate tuple, in multiply-adds
@@ -53,7 +53,7 @@ class OutputPattern:
     @property
     def stored(self) -> tuple[Stored, ...]:
         """The patterns in the form that the scheduler reads."""
-        return stored_patterns(self.walks)
+        return scheduler_patterns(self.walks)
 
     def problem(self) -> Problem:
         """Return the compiler problem that visits the distinct coordinate tuples in storage order and counts them."""
@@ -64,7 +64,7 @@ class OutputPattern:
     def term_plans(self) -> list[Plan]:
         """Return the cheapest plan for each term alone. A plan may reach tuples in any order and more than once."""
         taken = ([self.walks[n] for n in term] for term in self.terms)
-        return [plan(_counting(self, t), stored_patterns(walks)) for t, walks in zip(self.terms, taken, strict=True)]
+        return [plan(_counting(self, t), scheduler_patterns(walks)) for t, walks in zip(self.terms, taken, strict=True)]
 
 
 def _counting(reached: OutputPattern, walks: Sequence[int]) -> Problem:
@@ -72,7 +72,7 @@ def _counting(reached: OutputPattern, walks: Sequence[int]) -> Problem:
     named = {v for walk in taken for v in walk.indices} | set(reached.kept)
     sizes = tuple((v, size) for v, size in reached.sizes if v in named)
     statement = Statement(Access("R", reached.kept), None, patterns=tuple(range(len(taken))))
-    types = tuple(map(pattern_type, stored_patterns(taken)))
+    types = tuple(map(pattern_type, scheduler_patterns(taken)))
     indices = tuple(walk.indices for walk in taken)
     return Problem((statement,), (TensorType("R", "int64", ()),), types, sizes, indices, output=Count())
 
@@ -92,7 +92,7 @@ class AssemblyPlan:
     is_ordered: bool
 
 
-def ordered_assembly(reached: OutputPattern, chosen: Plan) -> AssemblyPlan:
+def single_plan_assembly(reached: OutputPattern, chosen: Plan) -> AssemblyPlan:
     """Return the assembly in which the single plan `chosen` walks all patterns."""
     return AssemblyPlan((chosen,), (tuple(range(len(reached.walks))),), True)
 
@@ -106,7 +106,7 @@ def assembly_order(reached: OutputPattern, result: Pattern | DynamicType) -> tup
     return tuple(reached.kept[dim] for dim in result.format.order)
 
 
-@remembered(maxsize=256)
+@memoize(maxsize=256)
 def plan_assembly(reached: OutputPattern, order: tuple[IndexVar, ...]) -> AssemblyPlan:
     """Return the cheaper assembly of a result with the storage order `order`: one ordered plan, or plans and a sort."""
     if not reached.terms:
@@ -116,7 +116,7 @@ def plan_assembly(reached: OutputPattern, order: tuple[IndexVar, ...]) -> Assemb
     unsorted = sum(chosen.cost.work + chosen.cost.iterations for chosen in listed) + SORT * columns
     ordered = ordered_plan(reached.problem(), reached.stored, order) if order else None
     if ordered is not None and ordered.cost.total <= unsorted:
-        return ordered_assembly(reached, ordered)
+        return single_plan_assembly(reached, ordered)
     return AssemblyPlan(tuple(listed), reached.terms, False)
 
 
@@ -128,7 +128,7 @@ def assemble_coordinates(
     All patterns have to be static: the kernels run on the host, while the program is traced.
     """
     found = plan_assembly(reached, order)
-    parts = [assembled_columns(chosen, index_dtype.name, config.generator) for chosen in found.plans]
+    parts = [assemble_columns(chosen, index_dtype.name, config.generator) for chosen in found.plans]
     if not parts:
         return [np.empty(0, index_dtype) for _ in reached.kept], True
     rows = parts[0] if len(parts) == 1 else [np.concatenate(of_dim) for of_dim in zip(*parts, strict=True)]
@@ -158,7 +158,7 @@ def assemble_with(
     taken = [index_arrays(walk, order, index[n])[0] for n, walk, order in zip(numbers, walks, used, strict=True)]
     source = source_count(reached.walks, index, type_)
     operands = (*source, *factors, *(array for arrays in taken for array in arrays))
-    names = bound_names(walks, used)
+    names = name_arrays(walks, used)
     values = [] if dtype is None else [((type_.nse,), dtype)]
     results = (*array_results(type_), *values)
     routine = AssemblyCall(
@@ -191,7 +191,7 @@ def source_count(walks: Sequence[PatternAccess], index: Sequence[Sequence[Any]],
     return [reduce(jnp.maximum, counts)]
 
 
-def assembled_columns(plan: Plan, index_dtype: str, backend: str) -> list[np.ndarray]:
+def assemble_columns(plan: Plan, index_dtype: str, backend: str) -> list[np.ndarray]:
     """The coordinates that a plan over static patterns reaches, one array for each dimension of the target."""
     counting, writing = column_recipes(plan, index_dtype, backend)
     return list(run_columns(counting, writing, _index(plan), (len(plan.problem.target.indices), index_dtype)))

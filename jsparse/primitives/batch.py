@@ -25,13 +25,13 @@ from jsparse.notation import IndexVar
 from jsparse.primitives.spec import ArrayAccess, Operands, PatternAccess, Spec
 
 
-def batched(
+def batch_einsum(
     primitive: _compat.Primitive, operands: Operands, axes: Sequence[int | None], *, spec: Spec
 ) -> tuple[Any, int]:
     """Compute the results of all members of a batch as one array. Return the array and its batch axis."""
-    found = batched_spec(operands, axes, spec)
+    found = batch_spec(operands, axes, spec)
     if found is None:
-        return one_by_one(partial(primitive.bind, spec=spec.unscheduled), operands, axes), 0
+        return one_by_one(partial(primitive.bind, spec=spec.without_schedule), operands, axes), 0
     grown, name, moved = found
     out = primitive.bind(*_compat.same_varying(moved), spec=grown)
     if name in grown.result.before:
@@ -39,12 +39,12 @@ def batched(
     return out.reshape(*spec.shape(spec.result), dict(grown.sizes)[name]), out.ndim
 
 
-def batched_spec(operands: Operands, axes: Sequence[int | None], spec: Spec) -> tuple[Spec, IndexVar, Operands] | None:
+def batch_spec(operands: Operands, axes: Sequence[int | None], spec: Spec) -> tuple[Spec, IndexVar, Operands] | None:
     """Add the batch axis to a spec. Return the new spec, the name of the batch index variable, and the operands.
 
     The result is None if loops could walk some patterns only by transposed indices, which batches cannot use.
     """
-    spec = spec.unscheduled
+    spec = spec.without_schedule
     name = _free_name(spec)
     size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
     (factors, index), (factor_axes, index_axes) = spec.split(operands), spec.split(axes)

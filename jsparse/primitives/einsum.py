@@ -56,7 +56,7 @@ from jsparse.compiler.dtypes import unrounded
 from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask
 from jsparse.errors import LinearityError, NotYetSupportedError
 from jsparse.formats import Pattern
-from jsparse.primitives.batch import batched
+from jsparse.primitives.batch import batch_einsum
 from jsparse.primitives.routine import pattern_is_unknown
 from jsparse.primitives.spec import Spec
 
@@ -72,9 +72,9 @@ def _abstract(*operands: Any, spec: Spec) -> Any:
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spec) -> Any:
     out = einsum_p.bind(*_compat.same_varying(primals), spec=spec)
     if not spec.semiring.is_linear:
-        return out, semiring_jvp(primals, tangents, out, spec.unscheduled)
+        return out, semiring_jvp(primals, tangents, out, spec.without_schedule)
     compared = 0 if spec.mask is None else spec.mask.operands
-    return out, _tangent(primals, tangents, out, spec.unscheduled, first=compared)
+    return out, _tangent(primals, tangents, out, spec.without_schedule, first=compared)
 
 
 def _tangent(primals: Sequence[Any], tangents: Sequence[Any], out: Any, spec: Spec, first: int = 0) -> Any:
@@ -87,7 +87,7 @@ def _tangent(primals: Sequence[Any], tangents: Sequence[Any], out: Any, spec: Sp
     return _compat.add_tangents(parts, out)
 
 
-def transposed(cotangent: Any, *operands: Any, spec: Spec) -> Any:
+def transpose_einsum(cotangent: Any, *operands: Any, spec: Spec) -> Any:
     """Return the cotangent X̄ₙ of the only unknown factor, in the dtype of Xₙ, and None for all other operands.
 
     The cotangent is the einsum in which the terms of Xₙ and of the result are exchanged.
@@ -96,27 +96,27 @@ def transposed(cotangent: Any, *operands: Any, spec: Spec) -> Any:
     """
     out: list[Any] = [None] * len(operands)
     if type(cotangent) is _compat.Zero:
-        unknown = _unknown(*_divided(operands, spec), spec)
+        unknown = _unknown(*_split_operands(operands, spec), spec)
         out[unknown] = _compat.Zero(operands[unknown].aval)
         return out
-    unknown, exchanged, taken = exchanged_term(cotangent, operands, spec)
+    unknown, exchanged, taken = exchange_term(cotangent, operands, spec)
     out[unknown] = einsum_p.bind(*_compat.same_varying(taken), spec=exchanged)
     return out
 
 
-def exchanged_term(cotangent: Any, operands: Sequence[Any], spec: Spec) -> tuple[int, Spec, Sequence[Any]]:
+def exchange_term(cotangent: Any, operands: Sequence[Any], spec: Spec) -> tuple[int, Spec, Sequence[Any]]:
     """Return the number of the only unknown factor Xₙ, and the einsum that computes X̄ₙ, with its operands."""
-    factors, index = _divided(operands, spec)
+    factors, index = _split_operands(operands, spec)
     unknown = _unknown(factors, index, spec)
     known = [factor for n, factor in enumerate(factors) if n != unknown]
     own = factors[unknown].aval.dtype
     if own == jax.dtypes.float0:  # the factor is an integer array, and JAX keeps no dtype for its cotangent
         own = cotangent.dtype
-    exchanged = spec.exchanged(unknown).with_dtype(own, [x.dtype for x in (*known, cotangent)])
+    exchanged = spec.transpose_in(unknown).with_dtype(own, [x.dtype for x in (*known, cotangent)])
     return unknown, exchanged, (*known, cotangent, *index)
 
 
-def _divided(operands: Sequence[Any], spec: Spec) -> tuple[Sequence[Any], Sequence[Any]]:
+def _split_operands(operands: Sequence[Any], spec: Spec) -> tuple[Sequence[Any], Sequence[Any]]:
     return operands[: len(spec.factors)], operands[len(spec.factors) :]
 
 
@@ -162,7 +162,7 @@ def _selection_jvp(factors: Sequence[Any], index: Sequence[Any], changes: dict[i
     mask = EqualityMask(spec.semiring.multiply, len(factors))
     compared = replace(spec, factors=(*spec.factors, spec.result), semiring=PLUS_TIMES, mask=mask)
 
-    def masked_sum(multiplied: Sequence[int], arrays: Sequence[Any]) -> Any:
+    def sum_masked(multiplied: Sequence[int], arrays: Sequence[Any]) -> Any:
         stated = replace(compared, factors=(*compared.factors, *(spec.factors[n] for n in multiplied)))
         taken = (*factors, out, *arrays)
         stated = stated.with_dtype(unrounded(out.dtype.name), [x.dtype for x in taken])
@@ -171,23 +171,23 @@ def _selection_jvp(factors: Sequence[Any], index: Sequence[Any], changes: dict[i
     parts = []
     for n_changed, change in changes.items():
         others = [n for n in range(len(factors)) if n != n_changed and spec.semiring.multiply == "*"]
-        parts.append(masked_sum((n_changed, *others), (change, *(factors[n] for n in others))))
+        parts.append(sum_masked((n_changed, *others), (change, *(factors[n] for n in others))))
     total = _compat.add_tangents(parts, out)  # in a wide dtype: the sum and the count may overflow a float16
-    return (total / jnp.maximum(masked_sum((), ()), 1)).astype(out.dtype)
+    return (total / jnp.maximum(sum_masked((), ()), 1)).astype(out.dtype)
 
 
 def _product_jvp(x: Any, index: Sequence[Any], change: Any, out: Any, spec: Spec) -> Any:
     linear = replace(spec, semiring=PLUS_TIMES)
 
-    def summed(values: Any) -> Any:
+    def sum_values(values: Any) -> Any:
         return einsum_p.bind(*_compat.same_varying((values, *index)), spec=linear)
 
     is_zero = x == 0
-    zeros = summed(is_zero.astype(x.dtype))
+    zeros = sum_values(is_zero.astype(x.dtype))
     others = einsum_p.bind(*_compat.same_varying((jnp.where(is_zero, 1, x), *index)), spec=spec)
     inverse = jnp.where(is_zero, 0, 1 / jnp.where(is_zero, 1, x))
-    of_zeros = summed(jnp.where(is_zero, change, 0)) * jnp.where(zeros == 1, others, 0)
-    return summed(change * inverse) * out + of_zeros
+    of_zeros = sum_values(jnp.where(is_zero, change, 0)) * jnp.where(zeros == 1, others, 0)
+    return sum_values(change * inverse) * out + of_zeros
 
 
 def with_checkpoint_name(out: jax.Array) -> jax.Array:
@@ -202,5 +202,5 @@ def with_checkpoint_name(out: jax.Array) -> jax.Array:
 _compat.cache_weakly(Spec, Pattern)
 einsum_p = _compat.make_primitive("jsparse_einsum", _abstract, empty=lambda *, spec: [spec.semiring.zero("float32")])
 _compat.register_jvp(einsum_p, _jvp)
-_compat.register_transpose(einsum_p, transposed)
-_compat.register_batching(einsum_p, partial(batched, einsum_p))
+_compat.register_transpose(einsum_p, transpose_einsum)
+_compat.register_batching(einsum_p, partial(batch_einsum, einsum_p))

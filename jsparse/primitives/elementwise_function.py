@@ -73,7 +73,7 @@ class ElementwiseFunction:
 
     def __call__(self, *args: Any) -> Any:
         """Evaluate the function on scalars."""
-        (out,) = _compat.evaluated(self.jaxpr, args)
+        (out,) = _compat.evaluate_jaxpr(self.jaxpr, args)
         return out
 
     def tangent(self, active: tuple[bool, ...]) -> ElementwiseFunction:
@@ -96,7 +96,7 @@ class ElementwiseFunction:
         avals = [aval for aval, is_active in zip(self.jaxpr.in_avals, active, strict=True) if is_active]
         return self._derive(("tangent", active), tangent, (*self.jaxpr.in_avals, *avals), f"d {self.name}")
 
-    def transposed(self, unknown: int) -> ElementwiseFunction:
+    def transpose_in(self, unknown: int) -> ElementwiseFunction:
         """Return (other arguments, cotangent) ↦ cotangent of argument `unknown`. `self` is linear in that argument."""
         aval = self.jaxpr.in_avals[unknown]
 
@@ -117,12 +117,12 @@ class ElementwiseFunction:
         """Set the arguments with the indices `zeros` to 0. Return the function of the other arguments."""
         kept = [aval for n, aval in enumerate(self.jaxpr.in_avals) if n not in zeros]
 
-        def restricted(*args: Any) -> Any:
+        def call_with_zeros(*args: Any) -> Any:
             rest = iter(args)
             avals = enumerate(self.jaxpr.in_avals)
             return self(*(jnp.zeros((), aval.dtype) if n in zeros else next(rest) for n, aval in avals))
 
-        return self._derive(("without", zeros), restricted, kept, self.name)
+        return self._derive(("without", zeros), call_with_zeros, kept, self.name)
 
     def _derive(self, what: Any, function: Callable[..., Any], avals: Avals, name: str) -> ElementwiseFunction:
         mesh = _compat.mesh_of_chains()
@@ -135,7 +135,7 @@ class ElementwiseFunction:
         return self._derived[key]
 
 
-def traced(
+def trace_elementwise(
     function: Callable[..., Any], avals: Avals, is_compiled: bool = False
 ) -> tuple[ElementwiseFunction, Sequence[Any]]:
     """Trace a function of scalars with the dtypes of `avals`.

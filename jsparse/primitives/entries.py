@@ -24,7 +24,7 @@ from jsparse import _compat
 from jsparse.compiler.dtypes import as_dtype
 from jsparse.formats import DynamicType, Pattern
 from jsparse.primitives.assembly import OutputPattern
-from jsparse.primitives.einsum import einsum_p, semiring_jvp, transposed
+from jsparse.primitives.einsum import einsum_p, semiring_jvp, transpose_einsum
 from jsparse.primitives.entries_spec import Entries
 from jsparse.primitives.routine import array_results, pattern_is_unknown
 from jsparse.primitives.spec import ArrayAccess, Spec
@@ -122,7 +122,7 @@ def assemble_arrays(reached: OutputPattern, index: Index, type_: DynamicType) ->
 
 def term(work: Entries, number: int, factors: Sequence[Any], index: Index, arrays: Sequence[Any]) -> Any:
     """Compute one term on the result's pattern. `arrays` are that pattern's index arrays."""
-    spec, more, scale = _scaled(work, number, work.specs[number].dtype_of(factors))
+    spec, more, scale = _scale_term(work, number, work.specs[number].dtype_of(factors))
     taken = term_operands(work, number, (*factors, *more), index, arrays)
     out = einsum_p.bind(*_compat.same_varying(taken), spec=spec)
     return out if scale is None else out * scale
@@ -132,9 +132,9 @@ def term_transposed(
     work: Entries, number: int, factors: Sequence[Any], index: Index, arrays: Sequence[Any], cotangent: Any
 ) -> list[Any]:
     """Transpose one term. Return the cotangent of each unknown factor, and None for each known factor."""
-    spec, more, scale = _scaled(work, number, cotangent.dtype)
+    spec, more, scale = _scale_term(work, number, cotangent.dtype)
     taken = term_operands(work, number, (*factors, *more), index, arrays)
-    found: list[Any] = transposed(cotangent if scale is None else cotangent * scale, *taken, spec=spec)
+    found: list[Any] = transpose_einsum(cotangent if scale is None else cotangent * scale, *taken, spec=spec)
     return found[: len(factors)]
 
 
@@ -147,7 +147,7 @@ def term_operands(
     return (*factors, *(array for of in given for array in of), *arrays)
 
 
-def _scaled(work: Entries, number: int, dtype: np.dtype) -> tuple[Spec, tuple[np.ndarray, ...], np.ndarray | None]:
+def _scale_term(work: Entries, number: int, dtype: np.dtype) -> tuple[Spec, tuple[np.ndarray, ...], np.ndarray | None]:
     """Return a term's einsum, its additional factors, and the scale of its result in `dtype` (None if not needed)."""
     spec, scale = work.specs[number], as_dtype(work.coefficients[number], dtype)
     if not np.isfinite(scale):

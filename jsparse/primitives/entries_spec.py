@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jsparse.base.dataclass import dataclass
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.compiler.output_kind import Coordinates, Write
 from jsparse.compiler.problem import Problem, TensorType
 from jsparse.compiler.scalar import Number, Scalar, product_of
@@ -127,7 +127,7 @@ class Entries:
         )  # fmt: skip
 
 
-@remembered(maxsize=256)
+@memoize(maxsize=256)
 def entries_plan(work: Entries, dtypes: tuple[str, ...]) -> Plan:
     """The plan of the kernel that finds the entries and computes their values."""
     found = ordered_plan(work.problem(dtypes), work.reached.stored, work.order, work.schedule)

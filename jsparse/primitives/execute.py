@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import Array
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.compiler.backends import DEFAULT
 from jsparse.compiler.dtypes import accumulator, is_complex, part, unrounded
 from jsparse.compiler.problem import Problem
@@ -38,14 +38,14 @@ from jsparse.compiler.schedule import Plan, Schedule, build_loops, plan
 from jsparse.compiler.schedule.statements import sum_of, wide_accumulation_plan
 from jsparse.errors import ScheduleError
 from jsparse.formats import DynamicType, Format, Pattern
-from jsparse.primitives.assembly import assemble_with, assembly_order, ordered_assembly, plan_assembly
+from jsparse.primitives.assembly import assemble_with, assembly_order, plan_assembly, single_plan_assembly
 from jsparse.primitives.entries_spec import Entries, entries_plan
 from jsparse.primitives.kernel import call_kernel
 from jsparse.primitives.padding import nan_where, overflow
 from jsparse.primitives.spec import Operands, PatternAccess, Spec, problem_of
-from jsparse.primitives.storage_order import bound_names, static_patterns, stored_in, value_permutations
+from jsparse.primitives.storage_order import name_arrays, static_patterns, transpose_to, value_permutations
 from jsparse.primitives.sums import Sum, in_own_shapes
-from jsparse.primitives.tuned import tuned_schedule
+from jsparse.primitives.tuned import look_up_schedule
 from jsparse.settings import config
 
 SEGMENT = Format.plain("(i) -> (i : compressed(nonunique))", 1)
@@ -57,10 +57,10 @@ SIGNS = (1, 1, -1, -1)  # iⁿ = SIGNS[n] for even n, SIGNS[n]·i for odd n
 
 def plan_kernel(spec: Spec, dtypes: tuple[str, ...]) -> tuple[Plan, KernelCall]:
     """Return the plan for `spec` under the settings of this thread, and its kernel call. See `make_plan`."""
-    return make_plan(spec, dtypes, config.generator, tuned_schedule(spec, dtypes))
+    return make_plan(spec, dtypes, config.generator, look_up_schedule(spec, dtypes))
 
 
-@remembered(maxsize=256)
+@memoize(maxsize=256)
 def make_plan(
     spec: Spec, dtypes: tuple[str, ...], backend: str = DEFAULT, tuned: Schedule | None = None
 ) -> tuple[Plan, KernelCall]:
@@ -73,7 +73,7 @@ def make_plan(
     with stage("schedule"):
         problem = problem_of(spec, dtypes)
         chosen = _plan_tuned(wide_accumulation_plan, problem, spec, tuned)
-    names = bound_names(spec.walks, chosen.patterns, chosen.blocks)
+    names = name_arrays(spec.walks, chosen.patterns, chosen.blocks)
     return chosen, call_of(chosen.problem, (chosen.schedule,), names, backend)
 
 
@@ -89,7 +89,7 @@ def _plan_tuned(planner: Callable[..., Plan], problem: Problem, spec: Spec, tune
 
 def execute(*operands: Any, spec: Spec) -> jax.Array:
     """Compute a spec: permute values and transpose dense arrays, call the kernel, then undo both for the result."""
-    spec, operands = _flattened_operands(spec, operands)
+    spec, operands = _flatten_operands(spec, operands)
     factors, index = spec.split(operands)
     dtype = spec.dtype_of(factors)
     if is_complex(dtype) or any(is_complex(x.dtype) for x in factors):
@@ -111,12 +111,12 @@ def _call(
         moves = value_permutations(spec.walks, chosen.patterns, index)
         for x, term, tensor in zip(factors, spec.factors, chosen.problem.tensors[1:], strict=True):
             if term.on is None:
-                stored.append(stored_in(x, tensor.dense_dims))
+                stored.append(transpose_to(x, tensor.dense_dims))
             else:
                 stored.append(moves[term.on].apply(x, len(term.before), spec.slot_size(term), back=False))
         arrays += [array for move in moves for array in move.arrays]
         keepalive += static_patterns(spec.walks)
-        flag = overflowed(spec, dtype, index)
+        flag = find_overflow(spec, dtype, index)
         flags += [] if flag is None else [flag]
     (spec, *_), target = einsums[0], plans[0].problem.tensors[0]
     term, shape, invalid = spec.result, spec.shape(spec.result), reduce(or_, flags) if flags else None
@@ -124,11 +124,11 @@ def _call(
     stored_shape = tuple(shape[n] for n in order)
     out = call_kernel(call, (*stored, *arrays), stored_shape, target.dtype, tuple(keepalive), invalid).astype(dtype)
     if term.on is None:
-        out = stored_in(out, tuple(order.index(n) for n in range(len(order))))
+        out = transpose_to(out, tuple(order.index(n) for n in range(len(order))))
     else:
         out = moves[term.on].apply(out, len(term.before), spec.slot_size(term), back=True)
     for spec, _, index in einsums:
-        out = poisoned(out.reshape(spec.shape(spec.result)), spec, index)
+        out = poison_result(out.reshape(spec.shape(spec.result)), spec, index)
     return out
 
 
@@ -150,10 +150,10 @@ def plan_sum(specs: tuple[Spec, ...], factors: tuple[tuple[str, ...], ...], dtyp
         return None
     wide = accumulator(dtype, *chain.from_iterable(factors))
     dtypes = tuple((wide, *own) for own in factors)
-    return _make_sum_plan(specs, dtypes, config.generator, tuple(map(tuned_schedule, specs, dtypes)))
+    return _make_sum_plan(specs, dtypes, config.generator, tuple(map(look_up_schedule, specs, dtypes)))
 
 
-@remembered(maxsize=256)
+@memoize(maxsize=256)
 def _make_sum_plan(
     specs: tuple[Spec, ...], dtypes: tuple[tuple[str, ...], ...], backend: str, tuned: tuple[Schedule | None, ...]
 ) -> SumPlan | None:
@@ -163,13 +163,13 @@ def _make_sum_plan(
         whole = sum_of(plans)
     if whole is None:
         return None
-    names = [bound_names(spec.walks, own.patterns, own.blocks) for spec, own in zip(specs, plans, strict=True)]
+    names = [name_arrays(spec.walks, own.patterns, own.blocks) for spec, own in zip(specs, plans, strict=True)]
     return plans, *whole, call_of(*whole, tuple(chain.from_iterable(names)), backend)
 
 
 def execute_sum(*operands: Array, work: Sum) -> jax.Array:
     """Add up einsums: by one kernel, whose statements add to one target, or by one for each term."""
-    given = [_flattened_operands(spec, in_own_shapes(spec, own)) for spec, own in work.terms(operands)]
+    given = [_flatten_operands(spec, in_own_shapes(spec, own)) for spec, own in work.terms(operands)]
     einsums = [(spec, *spec.split(own)) for spec, own in given]
     dtypes = tuple(tuple(np.dtype(x.dtype).name for x in factors) for _, factors, _ in einsums)
     found = plan_sum(tuple(spec for spec, _ in given), dtypes, work.dtype)
@@ -181,7 +181,7 @@ def execute_sum(*operands: Array, work: Sum) -> jax.Array:
     return _call(call, einsums, plans, np.dtype(work.dtype)).reshape(work.shape)
 
 
-def flattened(spec: Spec) -> Spec:
+def flatten_spec(spec: Spec) -> Spec:
     """Return the spec that walks all entries as one segment; `spec` itself if the einsum or format forbids it."""
     if len(spec.walks) != 1 or spec.schedule is not None or config.bounds == "check":  # for the pattern as is
         return spec
@@ -200,9 +200,9 @@ def flattened(spec: Spec) -> Spec:
     return replace(spec, walks=(PatternAccess(walk.indices[-1:], segment),), sizes=kept)
 
 
-def _flattened_operands(spec: Spec, operands: Operands) -> tuple[Spec, tuple[Any, ...]]:
+def _flatten_operands(spec: Spec, operands: Operands) -> tuple[Spec, tuple[Any, ...]]:
     """Return the flattened spec and its operands. The new pointers are [0, number of entries]."""
-    flat = flattened(spec)
+    flat = flatten_spec(spec)
     if flat is spec:
         return spec, tuple(operands)
     factors, ((pointers, coordinates, *_),) = spec.split(operands)
@@ -243,7 +243,7 @@ def complex_as_real(factors: Operands, dtype: np.dtype, compute: Callable[[list[
     return jax.lax.complex(*(x.astype(part(dtype.name)) for x in parts))
 
 
-def overflowed(spec: Spec, dtype: np.dtype, index: Index) -> Any:
+def find_overflow(spec: Spec, dtype: np.dtype, index: Index) -> Any:
     """Whether a pattern that is not batched has overflowed: a bool array of shape ().
 
     The result is None if no such pattern can overflow, or if `dtype` has no NaN.
@@ -256,7 +256,7 @@ def overflowed(spec: Spec, dtype: np.dtype, index: Index) -> Any:
     return reduce(or_, (flag for _, flag in found)) if found else None
 
 
-def poisoned(out: Any, spec: Spec, index: Index) -> Any:
+def poison_result(out: Any, spec: Spec, index: Index) -> Any:
     """Set a result to NaN for each batch member whose pattern overflowed; everywhere if the members are summed."""
     before = spec.result.before
     for lead, flag in _flags(spec, out.dtype, index, batches=True):
@@ -286,7 +286,7 @@ def _flags(spec: Spec, dtype: np.dtype, index: Index, batches: bool) -> list[tup
 def execute_entries(*operands: Any, work: Entries) -> list[Any]:
     """Permute values to the storage orders in which their patterns are walked, then call the kernel once."""
     if not work.specs:
-        return _assembled(operands, work)
+        return _assemble_entries(operands, work)
     dtypes = work.dtypes(operands)
     chosen = entries_plan(work, dtypes)
     factors, index = work.split(operands)
@@ -298,11 +298,11 @@ def execute_entries(*operands: Any, work: Entries) -> list[Any]:
             moved.append(x if move is None else move.apply(x, 0, spec.slot_size(of), back=False))
     if isinstance(work.result, Pattern):
         return [_values_on(work.result, work, chosen, moved, np.dtype(dtypes[0]))]
-    found = ordered_assembly(work.reached, chosen)
+    found = single_plan_assembly(work.reached, chosen)
     return list(assemble_with(work.reached, found, index, work.result, moved, np.dtype(dtypes[0])))
 
 
-def _assembled(operands: Operands, work: Entries) -> list[Any]:
+def _assemble_entries(operands: Operands, work: Entries) -> list[Any]:
     """Assemble a pattern without values: loops list coordinates, which are then sorted unless already in order."""
     reached, result = work.reached, work.result
     assert isinstance(result, DynamicType)
@@ -319,5 +319,5 @@ def _assembled(operands: Operands, work: Entries) -> list[Any]:
 def _values_on(result: Pattern, work: Entries, chosen: Plan, factors: Operands, dtype: np.dtype) -> jax.Array:
     """Compute the values on a static pattern."""
     walks = work.reached.walks
-    call = call_of(chosen.problem, (chosen.schedule,), bound_names(walks, chosen.patterns), config.generator)
+    call = call_of(chosen.problem, (chosen.schedule,), name_arrays(walks, chosen.patterns), config.generator)
     return call_kernel(call, factors, (result.nse,), dtype, (*static_patterns(walks), result))

@@ -39,7 +39,7 @@ def _problem(dtype: str, index_dtype: str, outer: int, inner: int) -> tuple[Prob
     return problem, Schedule().reorder(loops).parallelize(loops[0], grain=1 if before else GRAIN)
 
 
-def _moved_as(dtype: Any) -> str:
+def _copy_dtype(dtype: Any) -> str:
     """Return the dtype in which a kernel copies elements bit by bit. Elements of complex128 are copied in two parts."""
     dtype = np.dtype(np.float64 if dtype == np.complex128 else dtype)
     return dtype.name if dtype.name in ("float32", "float64") else f"int{8 * dtype.itemsize}"
@@ -48,7 +48,7 @@ def _moved_as(dtype: Any) -> str:
 def _call(values: Any, relayout: Relayout, inverse: bool, axis: int) -> KernelCall:
     index_dtype = (relayout.scatter if inverse else relayout.gather).dtype.name
     outer, inner = prod(values.shape[:axis]), prod(values.shape[axis + 1 :])
-    problem, schedule = _problem(_moved_as(values.dtype), index_dtype, outer, inner)
+    problem, schedule = _problem(_copy_dtype(values.dtype), index_dtype, outer, inner)
     name = permutation_name(relayout, inverse)
     return call_of(problem, (schedule,), (name,), config.generator)
 
@@ -59,16 +59,16 @@ def gather_slots(values: Any, index: Any, axis: int) -> jax.Array:
     Only lowerings call this function.
     """
     outer, inner = prod(values.shape[:axis]), prod(values.shape[axis + 1 :])
-    problem, schedule = _problem(_moved_as(values.dtype), np.dtype(index.dtype).name, outer, inner)
-    return _called(call_of(problem, (schedule,), (), config.generator), values, (index,), index.shape[0], axis, ())
+    problem, schedule = _problem(_copy_dtype(values.dtype), np.dtype(index.dtype).name, outer, inner)
+    return _run_gather(call_of(problem, (schedule,), (), config.generator), values, (index,), index.shape[0], axis, ())
 
 
-def _called(
+def _run_gather(
     call: KernelCall, values: Any, index: tuple[Any, ...], slots: int, axis: int, keepalive: tuple[Pattern, ...]
 ) -> jax.Array:
     """Run a gathering kernel on values with any number of axes before and after the slots."""
     if values.dtype == np.complex128:  # no kernel moves 16 bytes at a time
-        parts = (_called(call, x, index, slots, axis, keepalive) for x in (values.real, values.imag))
+        parts = (_run_gather(call, x, index, slots, axis, keepalive) for x in (values.real, values.imag))
         return jax.lax.complex(*parts)
     outer, inner = prod(values.shape[:axis]), prod(values.shape[axis + 1 :])
 
@@ -82,4 +82,4 @@ def _called(
 def execute_permutation(values: Any, *, relayout: Relayout, inverse: bool, axis: int) -> jax.Array:
     """Compute `permute_values` by a kernel that gathers."""
     slots = (relayout.source if inverse else relayout.target).nse
-    return _called(_call(values, relayout, inverse, axis), values, (), slots, axis, (relayout.source,))
+    return _run_gather(_call(values, relayout, inverse, axis), values, (), slots, axis, (relayout.source,))

@@ -42,11 +42,11 @@ def after_transposes(ctx: Any, operand: Any) -> bool:
     for swap in search.sources:
         if swap.name == "stablehlo.custom_call":
             with ir.InsertionPoint(swap), swap.location:
-                swap.results[0].replace_all_uses_with(transposed(swap.operands[0]))
+                swap.results[0].replace_all_uses_with(build_transpose(swap.operands[0]))
     return True
 
 
-def transposed(operand: Any) -> Any:
+def build_transpose(operand: Any) -> Any:
     """Build XLA's transpose of the last two of three dimensions."""
     return stablehlo.transpose(operand, ir.DenseI64ArrayAttr.get([0, 2, 1]))
 

@@ -24,10 +24,10 @@ import jax
 import jax.numpy as jnp
 
 from jsparse import _compat
-from jsparse.base.memo import remembered_of
+from jsparse.base.memo import memoize_weakly
 from jsparse.primitives.chain.equations import VIEWS
 from jsparse.primitives.chain.execute import execute_chain
-from jsparse.primitives.chain.expand import expanded
+from jsparse.primitives.chain.expand import expand_all_calls
 from jsparse.primitives.chain.grouping import refusal, run_groups
 from jsparse.primitives.chain.recomputation import COMPARISONS
 from jsparse.primitives.einsum import CHECKPOINT_NAME, with_checkpoint_name
@@ -43,7 +43,7 @@ def run_fused(closed: Any, operands: Sequence[Any]) -> list[Any]:
 
     def run(chain: Any, given: Sequence[Any]) -> list[Any]:
         # A chain may be evaluated on another mesh, or on a device's part, so its types name no mesh.
-        found = _named(fused_p.bind(*_compat.same_varying(given), closed=_compat.without_mesh(chain)))
+        found = _name_results(fused_p.bind(*_compat.same_varying(given), closed=_compat.without_mesh(chain)))
         for n, names in enumerate(_names(chain.jaxpr)):
             for name in names:
                 found[n] = _compat.with_checkpoint_name(found[n], name)
@@ -52,7 +52,7 @@ def run_fused(closed: Any, operands: Sequence[Any]) -> list[Any]:
     return run_groups(closed, operands, run)
 
 
-def _named(results: Sequence[Any]) -> list[Any]:
+def _name_results(results: Sequence[Any]) -> list[Any]:
     """Attach the checkpoint name to a kernel's results. All kernel results have the same name."""
     return [with_checkpoint_name(x) for x in results]
 
@@ -92,7 +92,7 @@ def as_chain(primitive: Any, otherwise: Callable[..., Any]) -> Callable[..., Any
 
 def evaluate_fused(*operands: Any, closed: Any) -> list[Any]:
     """Compute `fused` on platforms without kernels: one operation of the jaxpr after another."""
-    return _compat.evaluated(closed, operands)
+    return _compat.evaluate_jaxpr(closed, operands)
 
 
 def _abstract(*operands: Any, closed: Any) -> Any:
@@ -101,9 +101,9 @@ def _abstract(*operands: Any, closed: Any) -> Any:
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, closed: Any) -> Any:
     active = tuple(type(t) is not _compat.Zero for t in tangents)
-    first, second, count = _linearized(closed, active)
+    first, second, count = _linearize_jaxpr(closed, active)
     found = fused_p.bind(*_compat.same_varying(primals), closed=first)
-    outs, statistics = found[:count], _named(found[count:])
+    outs, statistics = found[:count], _name_results(found[count:])
     changes = [t for t, is_active in zip(tangents, active, strict=True) if is_active]
     differentiable = [jnp.issubdtype(aval.dtype, jnp.inexact) for aval in closed.out_avals]
     slopes = iter(fused_p.bind(*_compat.same_varying([*primals, *statistics, *changes]), closed=second))
@@ -111,9 +111,9 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, closed: Any) -> Any
     return outs, [next(slopes) if d else zero for d, zero in zip(differentiable, zeros, strict=True)]
 
 
-@remembered_of
+@memoize_weakly
 @_compat.on_own_mesh
-def _linearized(closed: Any, active: tuple[bool, ...]) -> tuple[Any, Any, int]:
+def _linearize_jaxpr(closed: Any, active: tuple[bool, ...]) -> tuple[Any, Any, int]:
     """Return the two jaxprs of the JVP, and the number of results.
 
     The first jaxpr maps arguments to results and statistics. The second one maps arguments, statistics and tangents of
@@ -126,15 +126,15 @@ def _linearized(closed: Any, active: tuple[bool, ...]) -> tuple[Any, Any, int]:
 
         def of_active(*chosen: Any) -> Any:
             rest = iter(chosen)
-            return _compat.evaluated(closed, [next(rest) if a else x for x, a in zip(given, active, strict=True)])
+            return _compat.evaluate_jaxpr(closed, [next(rest) if a else x for x, a in zip(given, active, strict=True)])
 
         outs, slopes = jax.jvp(of_active, tuple(x for x, a in zip(given, active, strict=True) if a), changes)
         return [*outs, *(slopes[n] for n in results)]
 
     avals = [aval for aval, is_active in zip(closed.in_avals, active, strict=True) if is_active]
-    jaxpr = expanded(jax.make_jaxpr(both)(*closed.in_avals, *avals)).jaxpr
+    jaxpr = expand_all_calls(jax.make_jaxpr(both)(*closed.in_avals, *avals)).jaxpr
     unknown, known = set(jaxpr.invars[count:]), list[Any]()
-    statistics, compared = list[Any](), _compared(jaxpr)
+    statistics, compared = list[Any](), _find_compared(jaxpr)
     for equation in jaxpr.eqns:
         if unknown.isdisjoint(v for v in equation.invars if not isinstance(v, _compat.Literal)):
             known.append(equation)
@@ -144,7 +144,7 @@ def _linearized(closed: Any, active: tuple[bool, ...]) -> tuple[Any, Any, int]:
     outs, slopes = jaxpr.outvars[: len(closed.out_avals)], jaxpr.outvars[len(closed.out_avals) :]
     others = [equation for equation in jaxpr.eqns if equation.outvars[0] not in statistics]
     given, changes = jaxpr.invars[:count], jaxpr.invars[count:]
-    used = _compat.used_arguments(_compat.sub_jaxpr(jaxpr, others, [*given, *statistics, *changes], slopes))
+    used = _compat.find_used_arguments(_compat.sub_jaxpr(jaxpr, others, [*given, *statistics, *changes], slopes))
     kept = [v for v, is_used in zip(statistics, used[count:], strict=False) if is_used]
     first = _compat.sub_jaxpr(jaxpr, known, given, [*outs, *kept])
     second = _compat.sub_jaxpr(jaxpr, others, [*given, *kept, *changes], slopes)
@@ -159,7 +159,7 @@ def _reduces(equation: Any) -> bool:
     return spec.result.on is None and bool(spec.walks)
 
 
-def _compared(jaxpr: Any) -> set[Any]:
+def _find_compared(jaxpr: Any) -> set[Any]:
     """The variables that equations compare with others, and the variables from which copies or einsums compute them.
 
     The derivative of a maximum asks which entries equal the maximum. It recomputes the entries, and they may differ in
@@ -181,13 +181,13 @@ def _transpose(cotangents: Sequence[Any], *operands: Any, closed: Any) -> list[A
     live = tuple(type(ct) is not _compat.Zero for ct in cotangents)
     known = [x for x, is_linear in zip(operands, linear, strict=True) if not is_linear]
     given = [ct for ct, is_live in zip(cotangents, live, strict=True) if is_live]
-    found = iter(fused_p.bind(*_compat.same_varying([*known, *given]), closed=_transposed(closed, linear, live)))
+    found = iter(fused_p.bind(*_compat.same_varying([*known, *given]), closed=_transpose_jaxpr(closed, linear, live)))
     return [next(found) if is_linear else None for is_linear in linear]
 
 
-@remembered_of
+@memoize_weakly
 @_compat.on_own_mesh
-def _transposed(closed: Any, linear: tuple[bool, ...], live: tuple[bool, ...]) -> Any:
+def _transpose_jaxpr(closed: Any, linear: tuple[bool, ...], live: tuple[bool, ...]) -> Any:
     """The jaxpr of the transpose: nonlinear arguments and live cotangents → cotangents of the linear arguments."""
     count = linear.count(False)
 
@@ -196,7 +196,7 @@ def _transposed(closed: Any, linear: tuple[bool, ...], live: tuple[bool, ...]) -
 
         def of_linear(*unknown: Any) -> Any:
             left, right = iter(unknown), iter(known)
-            found = _compat.evaluated(closed, [next(left) if is_linear else next(right) for is_linear in linear])
+            found = _compat.evaluate_jaxpr(closed, [next(left) if is_linear else next(right) for is_linear in linear])
             return [x for x, is_live in zip(found, live, strict=True) if is_live]
 
         avals = [aval for aval, is_linear in zip(closed.in_avals, linear, strict=True) if is_linear]
@@ -209,21 +209,21 @@ def _transposed(closed: Any, linear: tuple[bool, ...], live: tuple[bool, ...]) -
 
 def _batch(operands: Sequence[Any], axes: Sequence[int | None], *, closed: Any) -> Any:
     size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
-    return fused_p.bind(*_compat.same_varying(operands), closed=_batched(closed, tuple(axes), size)), [0] * len(
+    return fused_p.bind(*_compat.same_varying(operands), closed=_batch_jaxpr(closed, tuple(axes), size)), [0] * len(
         closed.out_avals
     )
 
 
-@remembered_of
+@memoize_weakly
 @_compat.on_own_mesh
-def _batched(closed: Any, axes: tuple[int | None, ...], size: int) -> Any:
+def _batch_jaxpr(closed: Any, axes: tuple[int | None, ...], size: int) -> Any:
     avals = []
     for aval, axis in zip(closed.in_avals, axes, strict=True):
         shape = list(aval.shape)
         if axis is not None:
             shape.insert(axis, size)
         avals.append(jax.ShapeDtypeStruct(shape, aval.dtype))
-    function = jax.vmap(lambda *x: _compat.evaluated(closed, x), axes, axis_size=size)
+    function = jax.vmap(lambda *x: _compat.evaluate_jaxpr(closed, x), axes, axis_size=size)
     return _compat.without_mesh(_compat.without_constants(jax.make_jaxpr(function)(*avals)))
 
 

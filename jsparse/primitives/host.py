@@ -16,7 +16,7 @@ import numpy as np
 
 from jsparse import _compat
 from jsparse.base import _native
-from jsparse.base.arrays import aligned
+from jsparse.base.arrays import allocate_aligned
 from jsparse.compiler.runtime.routine import Routine
 from jsparse.compiler.signature import encoded
 from jsparse.errors import LeafError
@@ -61,20 +61,20 @@ def on_device(results: Sequence[np.ndarray], operands: Sequence[Any] = ()) -> li
         return [jnp.asarray(x) for x in results]
     for x in operands:
         if isinstance(x, jax.Array) and x.committed and len(x.devices()) == 1:
-            return _compat.handed_over(results, x.sharding)
-    return _compat.handed_over(results, None)
+            return _compat.put_on_device(results, x.sharding)
+    return _compat.put_on_device(results, None)
 
 
-def padded(values: Any, length: int, fill: complex = 0) -> Any:
+def pad_values(values: Any, length: int, fill: complex = 0) -> Any:
     """Append elements `fill` to the values up to the length `length`."""
     if not is_on_host(values):
         return jnp.pad(values, (0, length - len(values)), constant_values=fill)
-    return on_device([padded_array(np.asarray(values), length, fill)], [values])[0]
+    return on_device([pad_array(np.asarray(values), length, fill)], [values])[0]
 
 
-def padded_array(values: np.ndarray, length: int, fill: complex = 0) -> np.ndarray:
-    """Return the result of `padded` as a numpy array to which nothing else refers."""
-    whole = aligned((length,), values.dtype)
+def pad_array(values: np.ndarray, length: int, fill: complex = 0) -> np.ndarray:
+    """Return the result of `pad_values` as a numpy array to which nothing else refers."""
+    whole = allocate_aligned((length,), values.dtype)
     whole[: len(values)] = values
     whole[len(values) :] = fill
     return whole
@@ -84,7 +84,7 @@ def first(values: Any, count: int) -> Any:
     """Return the first `count` values."""
     if count == len(values) or not is_on_host(values):
         return values if count == len(values) else values[:count]
-    return on_device([padded_array(np.asarray(values)[:count], count)], [values])[0]
+    return on_device([pad_array(np.asarray(values)[:count], count)], [values])[0]
 
 
 _COMPILING = 15e-3  # seconds that XLA takes for a small program
@@ -109,7 +109,7 @@ def is_rare(work: Hashable, lost: float) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _prepared(routine: Routine) -> tuple[int, np.ndarray, list[int], str]:
+def _prepare_call(routine: Routine) -> tuple[int, np.ndarray, list[int], str]:
     """The address of a routine, its parameters, the signature of its buffers, and its recipe."""
     return routine.address, routine.table(), encoded(routine.buffer_types), routine.recipe
 
@@ -121,8 +121,8 @@ def run_routine(
 
     Raises LeafError for operands that do not fit the routine.
     """
-    address, table, signature, recipe = _prepared(routine)
-    made = [aligned(shape, dtype) for shape, dtype in results]
+    address, table, signature, recipe = _prepare_call(routine)
+    made = [allocate_aligned(shape, dtype) for shape, dtype in results]
     try:
         failed = _native.run(address, [table, *host_arrays(operands), *made], 0, signature, recipe)
     except ValueError as error:

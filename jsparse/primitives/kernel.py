@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse import _compat
-from jsparse.base.arrays import aligned
+from jsparse.base.arrays import allocate_aligned
 from jsparse.compiler.runtime.bound_arrays import carried_text, named_patterns
 from jsparse.compiler.runtime.kernel_call import INVALID, KernelCall, bind, title_of
 from jsparse.compiler.signature import element_code
@@ -74,7 +74,7 @@ def run_call(call: KernelCall, operands: Sequence[Any], results: Sequence[Any], 
     Args:
         alive: objects that must live until the call returns.
     """
-    given, made = host_arrays(operands), [aligned(shape, dtype) for shape, dtype in results]
+    given, made = host_arrays(operands), [allocate_aligned(shape, dtype) for shape, dtype in results]
     if bind(call).run([*given, *made]):
         return None
     if call.bound.endswith(INVALID) and given[-1]:
@@ -108,15 +108,15 @@ def custom_call(ctx: Any, operands: Sequence[Any], call: KernelCall, *keepalive:
     patterns = named_patterns(call.bound) if _compat.is_for_export(ctx) else ()
     name = f"jsparse {title_of(call.recipe)}"
     if not patterns:
-        with _compat.named_operation(name):
+        with _compat.name_operation(name):
             return rule(ctx, *operands, **attributes)
     # Another process need not have the patterns, so they travel in the program, as constants.
     constants = [
-        x for p in patterns for x in _compat.shared_constants(ctx, f"jsparse_index_{p.identity().hex()}", p.arrays)
+        x for p in patterns for x in _compat.emit_shared_constants(ctx, f"jsparse_index_{p.identity().hex()}", p.arrays)
     ]
     arrays = [jax.core.ShapedArray(array.shape, array.dtype) for p in patterns for array in p.arrays]
     ctx = ctx.replace(avals_in=(*ctx.avals_in, *arrays))
-    with _compat.named_operation(name):
+    with _compat.name_operation(name):
         return rule(ctx, *operands, *constants, **attributes, carried=carried_text(patterns))
 
 

@@ -101,12 +101,12 @@ def _with_blocks(*operands: Array, spec: Spec, kernel: str, machine: Machine) ->
 def _without_notice(rule: Rule) -> Rule:
     """Lower without JAX's notice that Pallas will lose its backend for Triton: without it, `_with_blocks` warns."""
 
-    def lowered(ctx: Any, *operands: Any, **params: Any) -> Any:
+    def lower_silently(ctx: Any, *operands: Any, **params: Any) -> Any:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The Pallas Triton backend is deprecated")
             return rule(ctx, *operands, **params)
 
-    return lowered
+    return lower_silently
 
 
 BLOCKS: dict[Primitive, dict[str | None, Rule]] = {
@@ -123,12 +123,12 @@ MOST_CONSTANT = 1 << 20
 _constants: WeakKeyDictionary[Any, dict[str, int]] = WeakKeyDictionary()  # bytes by pattern, for each program
 
 
-def _limited(rule: Callable[..., Any]) -> Callable[..., Any]:
+def _limit_constants(rule: Callable[..., Any]) -> Callable[..., Any]:
     """Limit the constants of a lowering rule on platforms other than CPU: the index arrays of static patterns.
 
     The rule raises NotYetSupportedError if a program has more than MOST_CONSTANT bytes of such arrays."""
 
-    def checked(ctx: Any, *operands: Any, **params: Any) -> Any:
+    def check_and_lower(ctx: Any, *operands: Any, **params: Any) -> Any:
         others = [name for name in _compat.platforms_of(ctx) if name != "cpu"]
         if "cuda" in others:
             _warn_of_slow_sums()
@@ -143,7 +143,7 @@ def _limited(rule: Callable[..., Any]) -> Callable[..., Any]:
                 )
         return rule(ctx, *operands, **params)
 
-    return checked
+    return check_and_lower
 
 
 SLOW_SUMS = ((0, 10, 2), (0, 11, 0))
@@ -179,16 +179,16 @@ def _rules(primitive: Primitive) -> dict[str | None, Rule]:
     `config.backend` chooses the rule on CPU, and `config.blocks` the rules on other platforms."""
     rules = {**LOWERINGS[primitive], **(BLOCKS.get(primitive, {}) if config.blocks == "pallas" else {})}
     own, on_cpu = rules.get("cpu"), rules.pop(PORTABLE, rules.get(None))
-    rules = {platform: rule if platform == "cpu" else _limited(rule) for platform, rule in rules.items()}
+    rules = {platform: rule if platform == "cpu" else _limit_constants(rule) for platform, rule in rules.items()}
     if own is None or on_cpu is None:
         return rules
 
     by_kernels = lower_on_devices(primitive, own) if primitive in RULES else own
 
-    def chosen(ctx: Any, *operands: Any, **params: Any) -> Any:
+    def choose_and_lower(ctx: Any, *operands: Any, **params: Any) -> Any:
         return (on_cpu if config.is_portable else by_kernels)(ctx, *operands, **params)
 
-    return {**rules, "cpu": chosen}
+    return {**rules, "cpu": choose_and_lower}
 
 
 def _on_host(function: Callable[..., Any], multiple_results: bool = False) -> Callable[..., Any]:
@@ -201,7 +201,7 @@ def _on_host(function: Callable[..., Any], multiple_results: bool = False) -> Ca
     `jsparse.config.backend` excludes kernels.
     """
 
-    def computed(*operands: Any, **params: Any) -> Any:
+    def compute_on_host(*operands: Any, **params: Any) -> Any:
         if config.is_portable or not is_on_host(*operands) or is_searched():
             return None
         if any(is_complex(x.dtype) for x in operands):
@@ -211,7 +211,7 @@ def _on_host(function: Callable[..., Any], multiple_results: bool = False) -> Ca
         made = on_device(results, operands)
         return made if multiple_results else made[0]
 
-    return computed
+    return compute_on_host
 
 
 ONCE: dict[Primitive, Callable[..., Any]] = {

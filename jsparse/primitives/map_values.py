@@ -24,7 +24,7 @@ import numpy as np
 from jsparse import _compat
 from jsparse.errors import LeafError
 from jsparse.primitives.elementwise_function import ElementwiseFunction
-from jsparse.primitives.padding import Padding, in_use, settled
+from jsparse.primitives.padding import Padding, in_use, mask_invalid
 
 NEUTRAL = 0.5  # an inner point of the domains of powers, logarithms and inverse trigonometric functions
 
@@ -55,7 +55,7 @@ def compute_map(*operands: Any, function: ElementwiseFunction, padding: Padding 
         arguments = [in_use(x, pointers[0], padding, neutral(x.dtype)) for x in arguments]
     shape = _shape(arguments, function)
     out = _over_axes(function, arguments, shape) if 0 not in shape else jnp.zeros(shape, function.dtype)
-    return out if padding is None else settled(out, pointers[0], padding)
+    return out if padding is None else mask_invalid(out, pointers[0], padding)
 
 
 def _directly(*operands: Any, function: ElementwiseFunction, padding: Padding | None) -> Any:
@@ -100,7 +100,7 @@ def _transpose(cotangent: Any, *operands: Any, function: ElementwiseFunction, pa
         known = [y for m, y in enumerate(arguments) if m != n and not _compat.is_undefined(y)]
         bound = _compat.same_varying((*known, cotangent, *pointers))
         slope = map_p.bind(*bound, function=partial, padding=padding)
-        found[n] = _summed_to(slope, x.aval.shape)
+        found[n] = _sum_to_shape(slope, x.aval.shape)
     return found
 
 
@@ -108,10 +108,10 @@ def _with_one_unknown(function: ElementwiseFunction, arguments: Sequence[Any], n
     """Return the function's transpose in argument `n`. All other unknown arguments are set to 0."""
     others = tuple(m for m, x in enumerate(arguments) if m != n and _compat.is_undefined(x))
     restricted = function.without(others) if others else function
-    return restricted.transposed(n - sum(m < n for m in others))
+    return restricted.transpose_in(n - sum(m < n for m in others))
 
 
-def _summed_to(x: Any, shape: tuple[int, ...]) -> Any:
+def _sum_to_shape(x: Any, shape: tuple[int, ...]) -> Any:
     """Sum a cotangent to an argument's shape: over the axes along which the argument of size 1 was repeated."""
     axes = tuple(n for n, (have, want) in enumerate(zip(x.shape, shape, strict=True)) if have != want)
     return jnp.sum(x, axes, keepdims=True, dtype=x.dtype) if axes else x
@@ -122,10 +122,10 @@ def _batch(operands: Sequence[Any], axes: Sequence[Any], *, function: Elementwis
     batched = [(x.size, axis) for x, axis in zip(operands, axes, strict=True) if axis is not None]
     target = 0 if padding is not None else max(batched)[1]
 
-    def placed(x: Any, axis: int | None) -> Any:
+    def move_axis(x: Any, axis: int | None) -> Any:
         return jnp.expand_dims(x, target) if axis is None else jnp.moveaxis(x, axis, target)
 
-    moved = [placed(x, axis) for x, axis in zip(operands, axes, strict=True)]
+    moved = [move_axis(x, axis) for x, axis in zip(operands, axes, strict=True)]
     if padding is not None and all(axis is None for axis in axes[:-1]):  # the same values on each pattern of a batch
         first = moved[0]
         moved[0] = jnp.broadcast_to(first, (moved[-1].shape[0], *first.shape[1:]))

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.base.arrays import aligned
+from jsparse.base.arrays import allocate_aligned
 from jsparse.base.dataclass import dataclass
 from jsparse.formats import DynamicType, Pattern
 from jsparse.primitives.host import host_arrays, is_on_host, on_device
@@ -44,7 +44,7 @@ def in_use(values: Any, pointers: Any, padding: Padding, other: complex) -> Any:
     """Replace the values in padding by `other`. `values` has an element for each slot, or one for all slots."""
     if _is_one(values, pointers):
         return on_device([_in_use(values, pointers, padding, other)], [values, pointers])[0]
-    return _compiled_in_use(values, pointers, padding=padding, other=other)
+    return _fill_padding(values, pointers, padding=padding, other=other)
 
 
 def _is_one(values: Any, pointers: Any) -> bool:
@@ -55,14 +55,14 @@ def _is_one(values: Any, pointers: Any) -> bool:
 def _in_use(values: Any, pointers: Any, padding: Padding, other: complex) -> np.ndarray:
     slots, (first, last) = padding.capacity * padding.below, host_arrays([values, pointers])
     used = min(int(last[-1]), padding.capacity) * padding.below
-    found = aligned((slots,), first.dtype)
+    found = allocate_aligned((slots,), first.dtype)
     found[:used] = first if len(first) == 1 else first[:used]
     found[used:] = other
     return found
 
 
 @partial(jax.jit, static_argnames=("padding", "other"), inline=True)
-def _compiled_in_use(values: Any, pointers: Any, padding: Padding, other: complex) -> Any:
+def _fill_padding(values: Any, pointers: Any, padding: Padding, other: complex) -> Any:
     capacity, below = padding.capacity, padding.below
     slots = jnp.arange(capacity * below)
     ends = pointers[..., -1:]
@@ -72,30 +72,30 @@ def _compiled_in_use(values: Any, pointers: Any, padding: Padding, other: comple
     return jnp.where(used, values, other if values.dtype != np.bool_ else bool(other))
 
 
-def settled(values: Any, pointers: Any, padding: Padding) -> Any:
+def mask_invalid(values: Any, pointers: Any, padding: Padding) -> Any:
     """Make values valid for a tensor: 0 in padding, and NaN after an overflow."""
     if _is_one(values, pointers):
-        return poisoned(in_use(values, pointers, padding, 0), pointers, padding)
-    return _settled(values, pointers, padding=padding)
+        return poison_overflow(in_use(values, pointers, padding, 0), pointers, padding)
+    return _mask_invalid(values, pointers, padding=padding)
 
 
 @partial(jax.jit, static_argnames="padding", inline=True)
-def _settled(values: Any, pointers: Any, padding: Padding) -> Any:
+def _mask_invalid(values: Any, pointers: Any, padding: Padding) -> Any:
     values = in_use(values, pointers, padding, 0)
-    return poisoned(values, pointers, padding)
+    return poison_overflow(values, pointers, padding)
 
 
-def poisoned(x: Any, pointers: Any, padding: Padding) -> Any:
+def poison_overflow(x: Any, pointers: Any, padding: Padding) -> Any:
     """Multiply every element by NaN after an overflow. Integers, which have no NaN, do not change."""
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         return x
     if is_on_host(pointers) and np.ndim(pointers) == 1 and int(np.asarray(pointers)[-1]) <= padding.capacity:
         return x
-    return _poisoned(x, pointers, padding=padding)
+    return _poison_overflow(x, pointers, padding=padding)
 
 
 @partial(jax.jit, static_argnames="padding", inline=True)
-def _poisoned(x: Any, pointers: Any, padding: Padding) -> Any:
+def _poison_overflow(x: Any, pointers: Any, padding: Padding) -> Any:
     overflowed = pointers[..., -1] > padding.capacity  # for each pattern of a batch
     overflowed = overflowed.reshape(*overflowed.shape, *[1] * (x.ndim - overflowed.ndim))
     # The product makes gradients NaN, too. Without an overflow the second `where` returns `x` itself, so that Inf and

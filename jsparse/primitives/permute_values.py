@@ -74,7 +74,7 @@ def compute_permutation(values: jax.Array, *, relayout: Relayout, inverse: bool,
     index = relayout.scatter if inverse else relayout.gather
     if not len(index) or not values.shape[axis]:
         return jnp.zeros((*values.shape[:axis], len(index), *values.shape[axis + 1 :]), values.dtype)
-    moved = clamped(jnp.moveaxis(values, axis, 0), [index])
+    moved = gather_clamped(jnp.moveaxis(values, axis, 0), [index])
     if (index < 0).any():
         moved = jnp.where((index >= 0).reshape(-1, *[1] * (moved.ndim - 1)), moved, np.zeros((), moved.dtype))
     return jnp.moveaxis(moved, 0, axis)
@@ -107,7 +107,7 @@ _compat.register_transpose(permute_values_p, _transpose)
 _compat.register_batching(permute_values_p, _batch)
 
 
-def clamped(x: Array, index: Sequence[Array]) -> jax.Array:
+def gather_clamped(x: Array, index: Sequence[Array]) -> jax.Array:
     """Return the elements `x[index[0], index[1], …]`. Each index is clamped to the range of its axis; -1 does not wrap.
 
     Each index has shape (rows,). The result has shape (rows, …), with the axes of `x` that are not indexed in place of

@@ -23,7 +23,7 @@ from jsparse.compiler.signature import element_code, encoded
 from jsparse.errors import DTypeError, LeafError, LinearityError, PatternError
 from jsparse.formats import DynamicType, Format, default_format
 from jsparse.formats.dynamic import slots_dtype
-from jsparse.primitives.free_transposes import after_transposes, transposed
+from jsparse.primitives.free_transposes import after_transposes, build_transpose
 from jsparse.primitives.host import is_on_host, run_routine
 from jsparse.primitives.kernel import custom_call, run_call
 from jsparse.settings import config
@@ -62,7 +62,7 @@ def assemble(coords: Any, type_: DynamicType) -> Assembled:
     return Assembled(tuple(arrays), order, starts, slots)
 
 
-def checked(arrays: Sequence[Any], type_: DynamicType) -> tuple[Any, ...]:
+def check_index_arrays(arrays: Sequence[Any], type_: DynamicType) -> tuple[Any, ...]:
     """Return the index arrays of a pattern, or of a batch of patterns, after a check if `config.bounds` is "check".
 
     Args:
@@ -84,7 +84,7 @@ def checked(arrays: Sequence[Any], type_: DynamicType) -> tuple[Any, ...]:
 
 def expand(arrays: Sequence[Any], type_: DynamicType) -> Any:
     """Return the coordinates (ndim, nse) of every slot in storage order. In padding, they equal the dimension sizes."""
-    arrays = checked(arrays, type_)
+    arrays = check_index_arrays(arrays, type_)
     results = (((len(type_.shape), type_.nse), type_.index_dtype),)
     return _bind("expand", parameters(type_), tuple(arrays), results)[0]
 
@@ -134,7 +134,7 @@ def nonzero(x: Any, type_: DynamicType) -> tuple[Any, ...]:
     return tuple(_bind("nonzero", parameters(type_, element=np.dtype(x.dtype)), (x,), results)[:-1])
 
 
-def drawn(key: Any, sizes: Any, count: int) -> Any:
+def draw_distinct(key: Any, sizes: Any, count: int) -> Any:
     """Draw `count` distinct random numbers below each of the `sizes` (n,). Sizes up to `count` give 0, 1, …, count - 1.
 
     Every set is equally likely. The numbers depend on the key and on the row alone, and not on the platform.
@@ -147,7 +147,7 @@ def drawn(key: Any, sizes: Any, count: int) -> Any:
     return _bind("draw", parameters(type_, coordinates=dtype), (key, sizes), ((type_.shape, dtype),))[0]
 
 
-def numbered(leading: Any, numbers: Any, size: int, room: int) -> tuple[Any, Any]:
+def number_distinct(leading: Any, numbers: Any, size: int, room: int) -> tuple[Any, Any]:
     """Give each distinct number in [0, size) a slot, in the order in which they occur.
 
     Args:
@@ -165,7 +165,7 @@ def numbered(leading: Any, numbers: Any, size: int, room: int) -> tuple[Any, Any
     return slots, kept
 
 
-def swapped(x: Any) -> Any:
+def swap_last_axes(x: Any) -> Any:
     """Swap the last two dimensions of an array in memory, as jnp.swapaxes does.
 
     The routine uses all threads and full cache lines. It has no derivative.
@@ -228,7 +228,7 @@ def lower_routine(
 ) -> Any:
     """Lower a routine to a custom call on CPU."""
     if isinstance(routine, Routine) and routine.name == "swap" and after_transposes(ctx, operands[0]):
-        return [transposed(operands[0])]
+        return [build_transpose(operands[0])]
     return custom_call(ctx, operands, KernelCall(routine.recipe, routine.bound), *keepalive)
 
 

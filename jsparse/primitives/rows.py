@@ -38,7 +38,7 @@ def row_sums(rows: jax.Array, coordinates: Sequence[Array], shape: Sequence[int]
     if not prod(whole) or not size:
         return jnp.zeros(whole, rows.dtype)
     spec = _spec(size, shape, prod(inner))
-    return _bound(rows.reshape(size, prod(inner)), coordinates, spec).reshape(whole)
+    return _bind_einsum(rows.reshape(size, prod(inner)), coordinates, spec).reshape(whole)
 
 
 def rows_at(array: jax.Array, coordinates: Sequence[Array]) -> jax.Array:
@@ -50,8 +50,8 @@ def rows_at(array: jax.Array, coordinates: Sequence[Array]) -> jax.Array:
     shape, inner = array.shape[:outer], array.shape[outer:]
     if not array.size or not size:
         return jnp.zeros((size, *inner), array.dtype)
-    spec = _spec(size, shape, prod(inner)).exchanged(0)
-    return _bound(array.reshape(*shape, prod(inner)), coordinates, spec).reshape(size, *inner)
+    spec = _spec(size, shape, prod(inner)).transpose_in(0)
+    return _bind_einsum(array.reshape(*shape, prod(inner)), coordinates, spec).reshape(size, *inner)
 
 
 def _spec(size: int, shape: Sequence[int], inner: int) -> Spec:
@@ -63,7 +63,7 @@ def _spec(size: int, shape: Sequence[int], inner: int) -> Spec:
     return Spec((ArrayAccess(("p", "t")),), ArrayAccess((*places, "t")), (walk,), sizes)
 
 
-def _bound(array: jax.Array, coordinates: Sequence[Array], spec: Spec) -> Any:
+def _bind_einsum(array: jax.Array, coordinates: Sequence[Array], spec: Spec) -> Any:
     pattern, sizes = spec.walks[0].pattern, dict(spec.sizes)
     inside = reduce(jnp.logical_and, (_inside(x, sizes[f"q{n}"]) for n, x in enumerate(coordinates)))
     # A kernel leaves an entry out if one of its coordinates is out of range. A wide one must not be cut before.

@@ -78,7 +78,7 @@ class _Reader:
             Apply("!=", (x, Number(0.0))) if aval.dtype == bool else x
             for x, aval in zip(arguments, closed.in_avals, strict=True)
         ]
-        (result,) = self.read(closed, [self.named(x) for x in given])
+        (result,) = self.read(closed, [self.name_value(x) for x in given])
         if closed.out_avals[0].dtype == bool:
             result = Apply("select", (result, Number(1.0), Number(0.0)))
         return _with_lets(self.bound, result)
@@ -87,7 +87,7 @@ class _Reader:
         self.count += 1
         return f"{self.prefix}{self.count}_"
 
-    def named(self, value: Scalar) -> Scalar:
+    def name_value(self, value: Scalar) -> Scalar:
         """Return a local name for a value. A value that is a local name or a number is returned as it is."""
         if isinstance(value, Local | Number):
             return value
@@ -115,16 +115,16 @@ class _Reader:
         if value.shape or value.dtype.kind == "c":
             raise NoCounterpartError(f"it refers to a constant of shape {value.shape} and dtype {value.dtype.name}")
         if value.dtype == bool:
-            return self.named(Apply("==", (Number(1.0), Number(float(value)))))
+            return self.name_value(Apply("==", (Number(1.0), Number(float(value)))))
         return Number(float(value) if _is_float(value.dtype) else int(value))
 
     def results(self, equation: Any, operands: list[Scalar]) -> list[Scalar]:
         """The scalars of an equation's results."""
         kind = equation.primitive.name
         if kind in _CALLS:
-            called = _compat.closed(next(equation.params[name] for name in _CALLED if name in equation.params))
+            called = _compat.close_jaxpr(next(equation.params[name] for name in _CALLED if name in equation.params))
             if is_exp_of_negative_square(equation, called):
-                return [self.named(exp_of_negative_square(self, operands[0]))]
+                return [self.name_value(exp_of_negative_square(self, operands[0]))]
             return self.read(called, operands)
         if (
             kind == "convert_element_type"
@@ -142,7 +142,7 @@ class _Reader:
         )
         if _is_float(target) and target.name != self.dtype and not is_exact:
             value = Rounded(value, target.name)
-        return [self.named(value)]
+        return [self.name_value(value)]
 
     def check(self, equation: Any) -> None:
         """Raise NoCounterpartError if no scalar operation computes the equation in the dtype of arithmetic."""
@@ -182,12 +182,12 @@ def _with_lets(bound: dict[str, Scalar], result: Scalar) -> Scalar:
     values: dict[str, Scalar] = {}
     lets: list[tuple[str, Scalar]] = []
     for name, value in bound.items():
-        inlined = _substituted(value, values)
+        inlined = _substitute(value, values)
         if uses[name] == 1 or isinstance(inlined, Local | Number):
             values[name] = inlined
         elif uses[name]:
             lets.append((name, inlined))
-    found = _substituted(result, values)
+    found = _substitute(result, values)
     for name, value in reversed(lets):
         found = Let(name, value, found)
     return found
@@ -207,16 +207,16 @@ def _locals(value: Scalar) -> Counter[str]:
     return Counter()
 
 
-def _substituted(value: Scalar, values: Mapping[str, Scalar]) -> Scalar:
+def _substitute(value: Scalar, values: Mapping[str, Scalar]) -> Scalar:
     """Replace local names in an expression by the values of `values`."""
     match value:
         case Local(name=name):
             return values.get(name, value)
         case Apply(operation=operation, arguments=arguments):
-            return Apply(operation, tuple(_substituted(x, values) for x in arguments))
+            return Apply(operation, tuple(_substitute(x, values) for x in arguments))
         case Rounded(value=inner, dtype=dtype):
-            return Rounded(_substituted(inner, values), dtype)
+            return Rounded(_substitute(inner, values), dtype)
         case Let(name=name, value=inner, body=body):
-            return Let(name, _substituted(inner, values), _substituted(body, values))
+            return Let(name, _substitute(inner, values), _substitute(body, values))
         case Access() | Number():
             return value

@@ -21,7 +21,7 @@ class NoCounterpartError(Exception):
 class Builder(Protocol):
     """The interface that rules use to make local names."""
 
-    def named(self, value: Scalar) -> Scalar:
+    def name_value(self, value: Scalar) -> Scalar:
         """A local name for a value."""
 
     def fresh(self) -> str:
@@ -54,26 +54,26 @@ EXACT = frozenset(f"abs neg sign floor ceil round max min clamp select_n {_MOVES
 _NARROW = {(8, 23): "float32", (8, 7): "bfloat16", (5, 10): "float16"}  # by bits of exponent and mantissa
 
 
-def _applied(operation: str) -> Rule:
+def _apply_operation(operation: str) -> Rule:
     return lambda builder, equation, operands: Apply(operation, tuple(operands))
 
 
-def _moved(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
+def _forward_operand(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
     return operands[0]
 
 
-def _swapped(operation: str) -> Rule:
+def _swap_operands(operation: str) -> Rule:
     return lambda builder, equation, operands: Apply(operation, (operands[1], operands[0]))
 
 
 def _exclusive_or(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
-    left, right = (builder.named(x) for x in operands)
+    left, right = (builder.name_value(x) for x in operands)
     only_left, only_right = Apply("&", (left, Apply("not", (right,)))), Apply("&", (Apply("not", (left,)), right))
     return Apply("|", (only_left, only_right))
 
 
 def _square(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
-    x = builder.named(operands[0])
+    x = builder.name_value(operands[0])
     return Apply("*", (x, x))
 
 
@@ -83,12 +83,12 @@ def _binary_logarithm(builder: Builder, equation: Any, operands: list[Scalar]) -
 
 def _one_minus_square(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
     """Compute 1 - x² as a product of two factors, which is accurate near ±1."""
-    x = builder.named(operands[0])
+    x = builder.name_value(operands[0])
     return Apply("*", (Apply("-", (Number(1.0), x)), Apply("+", (Number(1.0), x))))
 
 
 def _integer_pow(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
-    return power_of(builder.named(operands[0]), int(equation.params["y"]), builder.fresh())
+    return power_of(builder.name_value(operands[0]), int(equation.params["y"]), builder.fresh())
 
 
 def _power(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
@@ -100,31 +100,31 @@ def _power(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
         return Apply("pow", (base, exponent))
     if not isinstance(exponent, Number):
         raise NoCounterpartError("its 'pow' has an integer that is no constant as exponent")
-    return power_of(builder.named(base), int(exponent.value), builder.fresh())
+    return power_of(builder.name_value(base), int(exponent.value), builder.fresh())
 
 
-def _selected(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
+def _translate_select(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
     if len(operands) != 3 or equation.invars[0].aval.dtype != bool:
         raise NoCounterpartError("its 'select_n' selects by a number, and not by a condition")
     return Apply("select", (operands[0], operands[2], operands[1]))
 
 
-def _clamped(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
+def _translate_clamp(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
     low, x, high = operands
     return Apply("min", (Apply("max", (low, x)), high))
 
 
-def _rounded(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
+def _translate_round(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
     """Round to the nearest integer. `rounding_method` says whether ½ is rounded to even, or away from zero."""
     if int(equation.params["rounding_method"]) == 1:
         return Apply("round", (operands[0],))
-    x = builder.named(operands[0])
-    whole = builder.named(Apply("trunc", (x,)))
+    x = builder.name_value(operands[0])
+    whole = builder.name_value(Apply("trunc", (x,)))
     is_half = Apply("<=", (Number(0.5), Apply("abs", (Apply("-", (x, whole)),))))
     return Apply("select", (is_half, Apply("+", (whole, Apply("sign", (x,)))), whole))
 
 
-def _reduced_precision(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
+def _translate_reduce_precision(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
     bits = equation.params["exponent_bits"], equation.params["mantissa_bits"]
     if bits not in _NARROW:
         raise NoCounterpartError(
@@ -133,7 +133,7 @@ def _reduced_precision(builder: Builder, equation: Any, operands: list[Scalar]) 
     return Rounded(operands[0], _NARROW[bits])
 
 
-def _converted(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
+def _translate_convert(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
     """Convert a scalar x. Bools become 0 or 1. A conversion to bool is x != 0. Floats become integers by truncation."""
     source, target = equation.invars[0].aval.dtype, equation.outvars[0].aval.dtype
     (x,) = operands
@@ -146,34 +146,34 @@ def _converted(builder: Builder, equation: Any, operands: list[Scalar]) -> Scala
     range_ = np.iinfo(target)
     if isinstance(x, Number) and range_.min <= x.value <= range_.max:
         return Number(int(x.value))
-    return _truncated(builder, source, target, x)
+    return _truncate(builder, source, target, x)
 
 
-def _truncated(builder: Builder, source: Any, target: Any, x: Scalar) -> Scalar:
+def _truncate(builder: Builder, source: Any, target: Any, x: Scalar) -> Scalar:
     """Remove the fraction of a float, and clamp the float to the range of an integer dtype. NaN becomes 0."""
     if np.issubdtype(source, np.integer):
         raise NoCounterpartError(f"it converts {source.name} to {target.name}")
-    name, range_ = builder.named(x), np.iinfo(target)
+    name, range_ = builder.name_value(x), np.iinfo(target)
     bound = Apply("min", (Apply("max", (name, Number(float(range_.min)))), Number(float(range_.max))))
     return Apply("select", (Apply("==", (name, name)), Apply("trunc", (bound,)), Number(0.0)))
 
 
 RULES: dict[str, Rule] = {
-    **{name: _applied(_OTHER_NAMES.get(name, name)) for name in [*_SAME.split(), "add_any"]},
-    **dict.fromkeys(_MOVES.split(), _moved),
-    "gt": _swapped("<"),
-    "ge": _swapped("<="),
+    **{name: _apply_operation(_OTHER_NAMES.get(name, name)) for name in [*_SAME.split(), "add_any"]},
+    **dict.fromkeys(_MOVES.split(), _forward_operand),
+    "gt": _swap_operands("<"),
+    "ge": _swap_operands("<="),
     "xor": _exclusive_or,
     "square": _square,
     "log2": _binary_logarithm,  # from JAX 0.12 on, and the next one
     "one_minus_square": _one_minus_square,
     "integer_pow": _integer_pow,
     "pow": _power,
-    "select_n": _selected,
-    "clamp": _clamped,
-    "round": _rounded,
-    "reduce_precision": _reduced_precision,
-    "convert_element_type": _converted,
+    "select_n": _translate_select,
+    "clamp": _translate_clamp,
+    "round": _translate_round,
+    "reduce_precision": _translate_reduce_precision,
+    "convert_element_type": _translate_convert,
 }
 """The rule of each primitive that has one."""
 
@@ -189,5 +189,5 @@ def is_exp_of_negative_square(equation: Any, called: Any) -> bool:
 
 def exp_of_negative_square(builder: Builder, x: Scalar) -> Scalar:
     """Return the expression exp(-x²)."""
-    x = builder.named(x)
+    x = builder.name_value(x)
     return Apply("exp", (Apply("neg", (Apply("*", (x, x)),)),))

@@ -73,7 +73,7 @@ def largest(
     starts = np.array([0, count], index) if starts is None else starts.astype(index)
     flags = WIDE_INDEX * wide | BY_MAGNITUDE * by_magnitude | HAS_VALID * (valid is not None)
     params = segment_parameters(flags, count, len(starts) - 1, np.dtype(numbers.dtype))
-    operands = (numbers, starts, _limited(k), *(() if valid is None else (valid,)))
+    operands = (numbers, starts, _limit_count(k), *(() if valid is None else (valid,)))
     return _run(Routine("largest", params, len(operands), 1), operands, (((count,), BOOL),))[0]
 
 
@@ -102,7 +102,7 @@ def _absolute(x: Array) -> Array:
     return np.abs(np.asarray(x)) if _is_known(x) else jnp.abs(jax.lax.stop_gradient(x))
 
 
-def _limited(k: Any) -> Any:
+def _limit_count(k: Any) -> Any:
     """Convert k to int32, at most the largest number of that dtype. No segment of more numbers loses any: see MOST."""
     if isinstance(k, jax.core.Tracer):
         return jnp.clip(k, 0, MOST).astype(np.int32)

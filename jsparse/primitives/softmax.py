@@ -29,12 +29,12 @@ import jax.numpy as jnp
 
 from jsparse import _compat
 from jsparse.base.dataclass import dataclass
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.compiler.dtypes import unrounded
 from jsparse.compiler.semiring import Semiring
 from jsparse.formats import DynamicType
 from jsparse.notation import IndexVar
-from jsparse.primitives.batch import batched
+from jsparse.primitives.batch import batch_einsum
 from jsparse.primitives.chain.expand import COMPOSED
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.fused import fused_p
@@ -44,19 +44,19 @@ from jsparse.primitives.spec import ArrayAccess, Spec
 MAXIMUM = Semiring("max", "+")
 
 
-def kept_variables(spec: Spec, over: Sequence[IndexVar]) -> tuple[IndexVar, ...]:
+def variables_without(spec: Spec, over: Sequence[IndexVar]) -> tuple[IndexVar, ...]:
     """Return the index variables of the values, except the variables in `over`."""
     return tuple(v for v in spec.access("", spec.factors[0]).variables() if v not in over)
 
 
-def _reduced(spec: Spec, over: Sequence[IndexVar]) -> Spec:
+def _sum_over(spec: Spec, over: Sequence[IndexVar]) -> Spec:
     """Return the spec of the sum of the values over the index variables `over`."""
-    return replace(spec, result=ArrayAccess(kept_variables(spec, over)))
+    return replace(spec, result=ArrayAccess(variables_without(spec, over)))
 
 
 def _at_entries(x: Any, index: Sequence[Any], spec: Spec, over: Sequence[IndexVar]) -> Any:
     """Gather a row statistic to the slots: each slot gets the element of its row."""
-    gather = replace(spec, factors=(ArrayAccess(kept_variables(spec, over)),), result=spec.factors[0])
+    gather = replace(spec, factors=(ArrayAccess(variables_without(spec, over)),), result=spec.factors[0])
     return einsum_p.bind(*_compat.same_varying((x, *index)), spec=gather)
 
 
@@ -68,7 +68,7 @@ def _exponentials(
     m is the maximum of the row, but 0 where the maximum is -inf. With `of_sums`, for logarithms of sums and their
     slopes, m is 0 wherever the maximum is not finite.
     """
-    reduced = _reduced(spec, over)
+    reduced = _sum_over(spec, over)
     maxima = einsum_p.bind(values, *index, spec=replace(reduced, semiring=MAXIMUM))
     shift = jnp.where(jnp.isfinite(maxima) if of_sums else maxima != -jnp.inf, maxima, 0)
     powers = jnp.exp(values - _at_entries(shift, index, spec, over))
@@ -93,7 +93,7 @@ def _without_padding(values: Any, index: Sequence[Any], spec: Spec) -> Any:
     return in_use(values, pointers.reshape(*shape, pointers.shape[-1]), padding=padding, other=0)
 
 
-def _widened(values: Any) -> Any:
+def _widen(values: Any) -> Any:
     return values.astype(unrounded(values.dtype.name))
 
 
@@ -104,7 +104,7 @@ def compute_softmax(
 
     `has_padding` is false inside a chain, whose kernel visits no padding. Values in padding may be anything there.
     """
-    _, powers, sums = _exponentials(_widened(values), index, spec, over, has_padding, are_slopes)
+    _, powers, sums = _exponentials(_widen(values), index, spec, over, has_padding, are_slopes)
     inverse = jnp.where(sums == 0, 0, 1 / jnp.where(sums == 0, 1, sums))
     return (powers * _at_entries(inverse, index, spec, over)).astype(values.dtype)
 
@@ -116,7 +116,7 @@ def compute_logsumexp(
 
     `has_padding` is as in `compute_softmax`."""
     on_values = replace(spec, result=spec.factors[0])
-    maxima, _, sums = _exponentials(_widened(values), index, on_values, over, has_padding, of_sums=True)
+    maxima, _, sums = _exponentials(_widen(values), index, on_values, over, has_padding, of_sums=True)
     return (maxima + jnp.log(sums)).astype(values.dtype)
 
 
@@ -128,7 +128,7 @@ def _abstract(*operands: Any, spec: Spec, over: tuple[IndexVar, ...], are_slopes
 def _tangent(weights: Any, change: Any, *index: Any, spec: Spec, over: Sequence[IndexVar]) -> Any:
     """The tangent of a softmax whose result is `weights`, for the tangent `change` of the values."""
     part = weights * change
-    sums = einsum_p.bind(*_compat.same_varying((part, *index)), spec=_reduced(spec, over))
+    sums = einsum_p.bind(*_compat.same_varying((part, *index)), spec=_sum_over(spec, over))
     return part - weights * _at_entries(sums, index, spec, over)
 
 
@@ -139,13 +139,13 @@ def _softmax_jvp(
     change, index = tangents[0], primals[1:]
     if type(change) is _compat.Zero:
         return out, _compat.add_tangents((), out)
-    operands = _compat.same_varying((_widened(out), _widened(change), *index))
+    operands = _compat.same_varying((_widen(out), _widen(change), *index))
     types = tuple((x.shape, x.dtype) for x in operands)
     (found,) = fused_p.bind(*operands, closed=_tangent_jaxpr(spec, over, types, _compat.mesh_of_chains()))
     return out, found.astype(out.dtype)
 
 
-@remembered(maxsize=256)
+@memoize(maxsize=256)
 def _tangent_jaxpr(spec: Spec, over: tuple[IndexVar, ...], types: Any, mesh: Any) -> Any:
     """The jaxpr of the tangent, for operands of these types, on a mesh."""
     avals = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in types]
@@ -161,7 +161,7 @@ def _logsumexp_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spe
     on_values = replace(spec, result=spec.factors[0])
     weights = softmax_p.bind(*primals, spec=on_values, over=over, are_slopes=True)
     both = replace(spec, factors=(*spec.factors, *spec.factors))
-    factors = _compat.same_varying((_widened(weights), _widened(change), *index))
+    factors = _compat.same_varying((_widen(weights), _widen(change), *index))
     return out, einsum_p.bind(*factors, spec=both).astype(out.dtype)
 
 
@@ -178,7 +178,7 @@ class _Given:
 
 def _batch(primitive: Any, operands: Sequence[Any], axes: Sequence[int | None], *, spec: Spec, **others: Any) -> Any:
     on: Any = _Given(primitive, others)
-    return batched(on, operands, axes, spec=spec)
+    return batch_einsum(on, operands, axes, spec=spec)
 
 
 softmax_p = _compat.make_primitive("jsparse_softmax", _abstract)

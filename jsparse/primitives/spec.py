@@ -17,7 +17,7 @@ from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask, Semiring
 from jsparse.errors import LeafError
 from jsparse.formats import DynamicType, Pattern
 from jsparse.formats.dynamic import index_operands
-from jsparse.formats.relayout import derived_format, relayout_to
+from jsparse.formats.relayout import index_format, relayout_to
 from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.notation.einsum import operand_name
 
@@ -116,10 +116,10 @@ class Spec:
     @property
     def stored(self) -> tuple[Stored, ...]:
         """The patterns in the form that the scheduler reads."""
-        return stored_patterns(self.walks)
+        return scheduler_patterns(self.walks)
 
     @property
-    def unscheduled(self) -> Spec:
+    def without_schedule(self) -> Spec:
         """The spec without the caller's schedule, which applies to the einsum itself, but not to its derivatives."""
         return self if self.schedule is None else replace(self, schedule=None)
 
@@ -165,13 +165,13 @@ class Spec:
         behind = (Dense(inner + n) for n in range(len(term.behind)))
         return (*before, Positions(patterns[term.on], tuple(range(outer, inner))), *behind)
 
-    def exchanged(self, operand_index: int) -> Spec:
+    def transpose_in(self, operand_index: int) -> Spec:
         """The transpose in one factor: that factor becomes the result, and the result becomes the last factor."""
         others = (*self.factors[:operand_index], *self.factors[operand_index + 1 :])
         exchanged = replace(self, factors=(*others, self.result), result=self.factors[operand_index])
-        return exchanged.unscheduled
+        return exchanged.without_schedule
 
-    def renamed(self, names: Mapping[IndexVar, IndexVar]) -> Spec:
+    def rename_variables(self, names: Mapping[IndexVar, IndexVar]) -> Spec:
         """Return the spec with other names of index variables. A schedule, whose steps name loops, is left out."""
 
         def of(variables: tuple[IndexVar, ...]) -> tuple[IndexVar, ...]:
@@ -183,7 +183,7 @@ class Spec:
         factors = tuple(map(access, self.factors))
         walks = tuple(replace(walk, indices=of(walk.indices), lead=of(walk.lead)) for walk in self.walks)
         sizes = tuple((names.get(v, v), size) for v, size in self.sizes)
-        return replace(self.unscheduled, factors=factors, result=access(self.result), walks=walks, sizes=sizes)
+        return replace(self.without_schedule, factors=factors, result=access(self.result), walks=walks, sizes=sizes)
 
     def check_operands(self, operands: Operands) -> None:
         """Raise LeafError unless the operands have the shapes and dtypes that terms and patterns require.
@@ -225,7 +225,7 @@ class Spec:
         return factors, index
 
 
-def stored_patterns(walks: Sequence[PatternAccess]) -> tuple[Stored, ...]:
+def scheduler_patterns(walks: Sequence[PatternAccess]) -> tuple[Stored, ...]:
     """Return patterns that are walked together, in the form that the scheduler reads.
 
     A static pattern with a level of repeated coordinates, as in coo, receives pointers for that level if another
@@ -243,7 +243,7 @@ def _with_pointers(number: int, walks: Sequence[PatternAccess]) -> Stored:
     located = [v for v, level in zip(walks[number].indices, levels, strict=True) if not level.unique and v in others]
     if not located or not levels[-1].unique:
         return pattern
-    found = relayout_to(pattern, derived_format(pattern, pattern.format.order))
+    found = relayout_to(pattern, index_format(pattern, pattern.format.order))
     return found.target if found.is_identity else pattern
 
 

@@ -21,13 +21,13 @@ from jsparse.formats import DynamicType, Pattern, Relayout
 from jsparse.formats.relayout import relayout_to
 from jsparse.primitives.execute_permutation import gather_slots
 from jsparse.primitives.permute_values import permute_values
-from jsparse.primitives.routine import checked, swapped
+from jsparse.primitives.routine import check_index_arrays, swap_last_axes
 from jsparse.primitives.spec import PatternAccess, split_by_counts
 
 LARGE = 1 << 22  # the least elements for which the routine `swap` is faster than XLA, which may also remove a transpose
 
 
-def bound_names(
+def name_arrays(
     walks: Sequence[PatternAccess], used: Sequence[Stored], blocks: RowBlocks | None = None
 ) -> tuple[str, ...]:
     """Return a name for each walked index array: a bound array's name if the pattern is static, else `OPERAND`.
@@ -64,7 +64,7 @@ def index_arrays(walk: PatternAccess, used: Stored, operands: Sequence[Any]) -> 
         if type_ == used.type:
             is_own = type_ == walk.pattern
             index, gathers = (arrays, ()) if is_own else (arrays[:-2], arrays[-2:])
-            return checked(index, type_), gathers
+            return check_index_arrays(index, type_), gathers
     raise ValueError(f"{used} is none of {walk}")
 
 
@@ -76,7 +76,7 @@ def static_patterns(walks: Sequence[PatternAccess]) -> tuple[Pattern, ...]:
 def value_permutations(
     walks: Sequence[PatternAccess], used: Sequence[Stored], index: Sequence[Sequence[Any]]
 ) -> list[ValuePermutation]:
-    """Return the value permutation of each pattern. `used` is as in `bound_names`; `index` has the operands of each."""
+    """Return the value permutation of each pattern. `used` is as in `name_arrays`; `index` has the operands of each."""
     return [ValuePermutation(walk, order, arrays) for walk, order, arrays in zip(walks, used, index, strict=True)]
 
 
@@ -122,7 +122,7 @@ class ValuePermutation:
         return out.reshape(*x.shape[:axis], -1)
 
 
-def stored_in(x: Any, order: tuple[int, ...]) -> Any:
+def transpose_to(x: Any, order: tuple[int, ...]) -> Any:
     """Transpose an array as `jnp.transpose` does. A large swap of two blocks of dimensions uses the routine `swap`."""
     if order == tuple(range(x.ndim)):
         return x
@@ -133,7 +133,7 @@ def stored_in(x: Any, order: tuple[int, ...]) -> Any:
         return jnp.transpose(x, order)
     first, middle, end = swap
     sizes = [prod(x.shape[part]) for part in (slice(first), slice(first, middle), slice(middle, end))]
-    return swapped(x.reshape(sizes)).reshape([x.shape[n] for n in order])
+    return swap_last_axes(x.reshape(sizes)).reshape([x.shape[n] for n in order])
 
 
 def _swap(order: tuple[int, ...]) -> tuple[int, int, int] | None:

@@ -31,9 +31,9 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.dtypes import unrounded
 from jsparse.errors import LeafError
 from jsparse.notation import IndexVar
-from jsparse.primitives.batch import batched_spec, one_by_one
+from jsparse.primitives.batch import batch_spec, one_by_one
 from jsparse.primitives.chain.expand import COMPOSED
-from jsparse.primitives.einsum import einsum_p, exchanged_term
+from jsparse.primitives.einsum import einsum_p, exchange_term
 from jsparse.primitives.spec import Operands, Spec
 
 Einsum: TypeAlias = tuple[Spec, Operands]
@@ -84,7 +84,7 @@ def _alike(specs: Sequence[Spec]) -> Iterator[Spec]:
             if v not in names:
                 names[v] = v if v not in names.values() and sizes.get(v, size) == size else next(fresh)
             sizes[names[v]] = size
-        renamed = spec if all(v == name for v, name in names.items()) else spec.renamed(names)
+        renamed = spec if all(v == name for v, name in names.items()) else spec.rename_variables(names)
         results.setdefault(renamed.shape(renamed.result), renamed.result.before)
         yield renamed
 
@@ -127,7 +127,7 @@ def _jvp(primals: Operands, tangents: Operands, *, work: Sum) -> Any:
     for (spec, own), (_, changes) in zip(work.terms(primals), work.terms(tangents), strict=True):
         for n, change in enumerate(spec.split(changes)[0]):
             if type(change) is not _compat.Zero:
-                found.append((spec.unscheduled, (*own[:n], change, *own[n + 1 :])))
+                found.append((spec.without_schedule, (*own[:n], change, *own[n + 1 :])))
     return out, sum_of_einsums(found, work.shape, work.dtype) if found else _compat.add_tangents([], out)
 
 
@@ -139,7 +139,7 @@ def _transpose(cotangent: Any, *operands: Any, work: Sum) -> Operands:
     for (spec, own), numbers in zip(work.terms(operands), work.numbers, strict=True):
         if not any(map(_compat.is_undefined, own)):
             continue  # its tangent is a known array of zeros, which JAX makes of a symbolic zero in some places
-        factor, exchanged, taken = exchanged_term(cotangent, own, spec)
+        factor, exchanged, taken = exchange_term(cotangent, own, spec)
         found[numbers[factor]].append((exchanged, taken))
     for n, einsums in found.items():
         aval = operands[n].aval
@@ -157,9 +157,9 @@ def _batch(operands: Operands, axes: Sequence[int | None], *, work: Sum) -> tupl
     size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
     for (spec, own), (_, of) in zip(work.terms(operands), work.terms(axes), strict=True):
         if all(axis is None for axis in of):
-            same.append((spec.unscheduled, own))
+            same.append((spec.without_schedule, own))
             continue
-        member = batched_spec(*_batched_in_own_shapes(spec, own, of, size), spec)
+        member = batch_spec(*_reshape_batched(spec, own, of, size), spec)
         if member is None:
             return one_by_one(partial(sum_p.bind, work=work), operands, axes), 0
         members.append(member)
@@ -175,7 +175,7 @@ def _batch(operands: Operands, axes: Sequence[int | None], *, work: Sum) -> tupl
     return both.astype(work.dtype), at
 
 
-def _batched_in_own_shapes(
+def _reshape_batched(
     spec: Spec, operands: Operands, axes: Sequence[int | None], size: int
 ) -> tuple[Operands, Sequence[int | None]]:
     """Return the operands of an einsum with batched factors in the shapes of the spec, and their batch axes."""

@@ -36,7 +36,7 @@ Series: TypeAlias = Sequence[Sequence[Any]]
 def register() -> None:
     """Register the rules of all primitives that take values."""
     _compat.register_taylor(einsum_p, _einsum)
-    _compat.register_taylor(permute_values_p, _permuted)
+    _compat.register_taylor(permute_values_p, _permute_series)
     _compat.register_taylor(entries_p, _entries)
     _compat.register_taylor(routine_p, _indices)
     _compat.register_taylor_as(map_p, compute_map)
@@ -69,7 +69,7 @@ def _entries(primals: Sequence[Any], series: Series, *, work: Entries) -> tuple[
         return out, [_zeros(x, order) for x in out]
     factors, index = work.split(primals)
     if not work.semiring.is_linear:
-        _refused("the entries of a new pattern over a semiring")
+        _refuse("the entries of a new pattern over a semiring")
     terms = [
         _products(lambda *moved, n=n: term(work, n, moved, index, arrays), own, changes)
         for n, (own, changes) in enumerate(zip(factors, work.split(series)[0], strict=True))
@@ -100,7 +100,7 @@ def _zeros(x: Any, order: int) -> list[Any]:
 
 def _check_selects(spec: Spec, count: int) -> None:
     if not spec.semiring.is_selective or (spec.semiring.multiply != "+" and count > 1):
-        _refused(f"{spec.text} by {spec.semiring}")
+        _refuse(f"{spec.text} by {spec.semiring}")
 
 
 def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
@@ -112,12 +112,12 @@ def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
         yield from ((first, *rest) for rest in _compositions(total - first, parts - 1))
 
 
-def _permuted(primals: Sequence[Any], series: Sequence[Sequence[Any]], **params: Any) -> tuple[Any, list[Any]]:
+def _permute_series(primals: Sequence[Any], series: Sequence[Sequence[Any]], **params: Any) -> tuple[Any, list[Any]]:
     move = partial(permute_values_p.bind, **params)
     return move(*primals), [move(term, *primals[1:]) for term in series[0]]
 
 
-def _refused(what: str) -> Never:
+def _refuse(what: str) -> Never:
     raise NotYetSupportedError(
         f"The Taylor series of {what} is not supported yet by jax.experimental.jet. Use jax.jvp of jax.jvp."
     )

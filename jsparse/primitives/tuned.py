@@ -20,7 +20,7 @@ import numpy as np
 
 from jsparse._compat import of_process_0
 from jsparse.base.dataclass import dataclass
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.compiler import cache
 from jsparse.compiler.backends import BACKENDS
 from jsparse.compiler.cache.entry import StoredKernel
@@ -59,7 +59,7 @@ def searching(search: Search) -> Iterator[None]:
         _search.reset(token)
 
 
-def tuned_schedule(spec: Spec, dtypes: tuple[str, ...]) -> Schedule | None:
+def look_up_schedule(spec: Spec, dtypes: tuple[str, ...]) -> Schedule | None:
     """The schedule that was found for the kernel of a spec; None if the scheduler decides, or the caller did.
 
     `dtypes` lists the dtypes of the result and of the factors.
@@ -68,15 +68,15 @@ def tuned_schedule(spec: Spec, dtypes: tuple[str, ...]) -> Schedule | None:
     if spec.schedule is not None or (search is None and config.autotune == "off"):
         return None
     if search is None:
-        return _kept(spec, dtypes, config.generator)
+        return _load_schedule(spec, dtypes, config.generator)
     kernel = problem_of(spec, dtypes), spec.stored
     key = key_of(*kernel)
     search.kernels[key] = kernel
     return search.schedules.get(key)
 
 
-@remembered(maxsize=256)
-def _kept(spec: Spec, dtypes: tuple[str, ...], backend: str) -> Schedule | None:
+@memoize(maxsize=256)
+def _load_schedule(spec: Spec, dtypes: tuple[str, ...], backend: str) -> Schedule | None:
     linker = BACKENDS[backend].linker
     if linker is None:
         return None

@@ -72,7 +72,7 @@ def _stack_steps(x: Value, length: int) -> Value:
     pattern, ndim = x.tensor.pattern, x.ndim
     assert isinstance(pattern, Pattern)
     stacked = pattern.extended((length,)).transposed((ndim, *range(ndim)))
-    tensor = SparseTensor._unchecked(x.tensor.values.T.reshape(-1), stacked)
+    tensor = SparseTensor._wrap(x.tensor.values.T.reshape(-1), stacked)
     return SparseValue(tensor, (length, *x.shape), tuple(range(ndim + 1)), x.background)
 
 

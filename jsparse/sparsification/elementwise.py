@@ -32,7 +32,7 @@ from jsparse.sparsification.sparse_value import (
     plain,
     whole,
 )
-from jsparse.tensor.entrywise import mapped
+from jsparse.tensor.entrywise import map_slots
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__: list[str] = []
@@ -115,7 +115,7 @@ def _map(equation: Equation, tensor: SparseTensor, values: Sequence[Value]) -> S
         return function(*(x if x.shape == shape else jnp.broadcast_to(x, shape) for x in given))
 
     of_entries.__name__ = equation.name
-    return SparseTensor._unchecked(mapped(of_entries, tensor.pattern, *values), tensor.pattern)
+    return SparseTensor._wrap(map_slots(of_entries, tensor.pattern, *values), tensor.pattern)
 
 
 def _target(equation: Equation, operands: Sequence[Value], background: Background) -> SparseTensor:

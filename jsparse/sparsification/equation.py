@@ -85,7 +85,7 @@ class Equation:
     def callee(self) -> ClosedJaxpr:
         """The closed jaxpr that the equation calls."""
         names = ("jaxpr", "call_jaxpr", "fun_jaxpr")
-        return _compat.closed(next(self.params[name] for name in names if name in self.params))
+        return _compat.close_jaxpr(next(self.params[name] for name in names if name in self.params))
 
     def bind(self, *operands: jax.Array) -> jax.Array:
         """Apply the primitive, which has no functions as parameters, to arrays of any shape that it accepts."""

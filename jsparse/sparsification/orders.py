@@ -20,7 +20,7 @@ from jsparse.compiler.dtypes import unrounded
 from jsparse.errors import PatternError, shortened
 from jsparse.ops.elementwise.map import on_one_pattern
 from jsparse.ops.shaping.ordering import sort
-from jsparse.primitives.portable.ordering import ordered
+from jsparse.primitives.portable.ordering import to_ordered_integers
 from jsparse.sparsification.deferred import Deferred
 from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.rules import sparse_rule
@@ -152,7 +152,7 @@ def largest(equation: Equation, x: SparseValue) -> list[Value]:
     found.append((others, places, places < x.shape[axis]))
     values, indices, valid = (jnp.concatenate(parts, -1) for parts in zip(*found, strict=True))
     number = jnp.where(values != values, jnp.full_like(values, jnp.nan), values) if _has_nan(x.dtype) else values
-    best = jnp.lexsort((indices, ~ordered(number), ~valid), axis=-1)[..., :k]
+    best = jnp.lexsort((indices, ~to_ordered_integers(number), ~valid), axis=-1)[..., :k]
     results = [jnp.take_along_axis(values, best, -1), jnp.take_along_axis(indices, best, -1)]
     return [jnp.moveaxis(y, -1, axis).astype(aval.dtype) for y, aval in zip(results, equation.out_avals, strict=True)]
 
@@ -167,7 +167,7 @@ def _largest_stored(tensor: SparseTensor, lines: Lines, axis: int, shape: tuple[
     line = jnp.cumsum(lines.starts)
     number = jax.lax.stop_gradient(values)
     number = jnp.where(number != number, jnp.full_like(number, jnp.nan), number) if _has_nan(values.dtype) else number
-    order = jnp.lexsort((lines.coords[axis], ~ordered(number), line))  # lines stay where they are
+    order = jnp.lexsort((lines.coords[axis], ~to_ordered_integers(number), line))  # lines stay where they are
     rank = jnp.where(lines.is_used, lines.rank, shape[-1])
     places = (*lines.places(axis), rank)
     found = jnp.zeros(shape, values.dtype).at[places].set(values[order], mode="drop")
@@ -217,7 +217,7 @@ def scans(equation: Equation, x: SparseValue) -> Value:
 
     found = Deferred(x.shape, x.dtype, refuse, lambda tensor: _scan_at_slots(equation, x, tensor))
     if equation.name == "cumprod" and x.background.is_zero:  # 0 from the first element on that is not stored
-        return x.with_tensor(SparseTensor._unchecked(found.at(x.tensor), x.tensor.pattern), ZERO)
+        return x.with_tensor(SparseTensor._wrap(found.at(x.tensor), x.tensor.pattern), ZERO)
     return found
 
 
@@ -238,5 +238,5 @@ def _scan_at_slots(equation: Equation, x: SparseValue, tensor: SparseTensor) -> 
     times = jnp.maximum(lines.missing, 1).astype(wide)
     found = jnp.where(lines.missing > 0, combine(found, repeat(background, times)), found)
     found = jnp.where(lines.is_used, found, 0).astype(x.dtype)
-    scanned = SparseTensor._unchecked(jnp.zeros_like(found).at[lines.order].set(found), union.pattern)
+    scanned = SparseTensor._wrap(jnp.zeros_like(found).at[lines.order].set(found), union.pattern)
     return scanned.values if on_one_pattern(scanned, tensor) else scanned.restrict(tensor).values

@@ -16,7 +16,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
 from jsparse import _compat
 from jsparse.base.arrays import Array
-from jsparse.base.limits import checked_nse
+from jsparse.base.limits import parse_nse
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import JsparseError
 from jsparse.sparsification import (
@@ -66,7 +66,7 @@ def sparsify(fn: Callable[..., Any], *, nse: int | None = None) -> Callable[...,
     code, rather than a line of a library that the caller uses.
     """
 
-    capacity = checked_nse(nse, "jsparse.sparsify")
+    capacity = parse_nse(nse, "jsparse.sparsify")
 
     @wraps(fn)
     def sparse(*args: Any, **kwargs: Any) -> Any:

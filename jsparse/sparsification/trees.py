@@ -64,7 +64,7 @@ def with_parts(x: Value, found: Sequence[jax.Array]) -> Value:
     if not isinstance(x, SparseValue):
         return found[0]
     background = ZERO if x.background.array is None else replace(x.background, array=found[1])
-    return x.with_tensor(SparseTensor._unchecked(found[0], x.tensor.pattern), background)
+    return x.with_tensor(SparseTensor._wrap(found[0], x.tensor.pattern), background)
 
 
 def conforming(change: Any, x: Value) -> list[jax.Array]:

@@ -186,7 +186,7 @@ def _write_updates(x: SparseValue, windows: Windows, at: Sequence[Array], method
         given = [row[inside] for row in coords]
         new = SparseTensor.from_coords(np.stack(given), np.ones(len(given[0]), np.float32), x.shape).pattern
         pattern: Any = x.tensor.pattern | new
-        target = SparseTensor._unchecked(jnp.zeros(pattern.nse, x.dtype), pattern)
+        target = SparseTensor._wrap(jnp.zeros(pattern.nse, x.dtype), pattern)
         slots: Any = np.where(inside, locate(pattern, [np.asarray(row) for row in coords]), nowhere)
     else:
         outside = [jnp.where(inside, row, size) for row, size in zip(coords, x.shape, strict=True)]
@@ -197,7 +197,7 @@ def _write_updates(x: SparseValue, windows: Windows, at: Sequence[Array], method
         slots = jnp.where(found > 0, found - 1, nowhere)
     options = {"mode": "drop", "unique_indices": windows.equation.params["unique_indices"]}
     updated = getattr(jnp.asarray(elements_at_slots(x, target)).at[slots], method)(values, **options)
-    return x.with_tensor(SparseTensor._unchecked(updated, target.pattern), x.background)
+    return x.with_tensor(SparseTensor._wrap(updated, target.pattern), x.background)
 
 
 def _by_tensor(equation: Equation, x: SparseValue, windows: Windows, method: str, updates: SparseTensor) -> SparseValue:

@@ -28,15 +28,15 @@ from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import Owned, Owning
 from jsparse.errors import PatternError
 from jsparse.formats import DynamicType, Format, Pattern
-from jsparse.formats.composed import ComposedFormat, Decomposed, named
+from jsparse.formats.composed import ComposedFormat, Decomposed, find_format
 from jsparse.formats.format import digit_format, outer_format, permutation
 from jsparse.formats.serialized import format_values, pattern_bytes, read_format, read_pattern, read_type, type_bytes
 from jsparse.formats.set_operators import SetOperators
 from jsparse.formats.validate import sizes_of
 from jsparse.tensor.dynamic_pattern import DigestKey, DynamicPattern
-from jsparse.tensor.pickled_arrays import packed, unpacked
+from jsparse.tensor.pickled_arrays import pack_leaf, unpack_leaf
 from jsparse.tensor.pytree import add_to_flax
-from jsparse.tensor.sparse_tensor import SparseTensor, checked_values
+from jsparse.tensor.sparse_tensor import SparseTensor, convert_values
 
 A = TypeVar("A", np.ndarray, jax.Array)
 
@@ -93,7 +93,7 @@ class Part:
             return outer
         format, shape, arrays = digit_format(self.format.blocks.outer), outer.shape[:-1], outer.arrays[:-1]
         if isinstance(outer, Pattern):
-            return Pattern._trusted(shape, format, arrays)
+            return Pattern._of_valid(shape, format, arrays)
         return DynamicPattern(DynamicType(shape, format, outer.nse), arrays)
 
     @cached_property
@@ -117,7 +117,7 @@ class Composition(Owning, SetOperators):
     @staticmethod
     def of_blocks(outer: Pattern | DynamicPattern, rows: int, columns: int) -> Composition:
         """The matrix in bsr with blocks at the entries of a matrix in csr."""
-        format, shape = named("bsr", f"({rows}, {columns})", 2), (outer.shape[0] * rows, outer.shape[1] * columns)
+        format, shape = find_format("bsr", f"({rows}, {columns})", 2), (outer.shape[0] * rows, outer.shape[1] * columns)
         assert format is not None
         return Composition(shape, (Part.of(format, outer, outer.nse, shape),))
 
@@ -172,7 +172,7 @@ class Composition(Owning, SetOperators):
         """A digest of the shape and of all parts, which does not depend on the process."""
         return sha256(f"{self.shape} {' '.join(part.digest for part in self.parts)}".encode()).hexdigest()
 
-    def owned(self) -> tuple[Owned, ...]:
+    def list_owned(self) -> tuple[Owned, ...]:
         """The static patterns, as memos ask for them."""
         return tuple(part.pattern for part in self.parts if isinstance(part.pattern, Pattern))
 
@@ -283,10 +283,10 @@ class ComposedTensor(SparseTensor):
     def __init__(self, values: ArrayLike, pattern: Composition) -> None:
         if not isinstance(pattern, Composition):
             raise PatternError(f"Expected the pattern of a composed tensor, but got a {type(pattern).__name__}.")
-        self._set(checked_values(values, pattern.nse, pattern), pattern)
+        self._set(convert_values(values, pattern.nse, pattern), pattern)
 
     @classmethod
-    def _unchecked(cls, values: Array, pattern: Composition) -> ComposedTensor:  # type: ignore[override]
+    def _wrap(cls, values: Array, pattern: Composition) -> ComposedTensor:  # type: ignore[override]
         tensor = object.__new__(cls)
         tensor._set(values, pattern)
         return tensor
@@ -294,7 +294,7 @@ class ComposedTensor(SparseTensor):
     def _set(self, values: Array, pattern: Composition) -> None:  # type: ignore[override]
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "pattern", pattern)
-        owned = pattern.owned() if isinstance(pattern, Composition) else ()
+        owned = pattern.list_owned() if isinstance(pattern, Composition) else ()
         object.__setattr__(self, "_owner", tuple(x.owner() for x in owned))
 
     @property
@@ -331,7 +331,7 @@ class ComposedTensor(SparseTensor):
         ComposedTensor(self.values, self.pattern)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restored, (packed(self.values), self.pattern)
+        return _restored, (pack_leaf(self.values), self.pattern)
 
     def __repr__(self) -> str:
         dtype = getattr(self.values, "dtype", type(self.values).__name__)
@@ -342,12 +342,12 @@ class ComposedTensor(SparseTensor):
 def _of_part(values: Array, part: Part, shape: tuple[int, ...]) -> SparseTensor:
     blocks = part.format.blocks
     if not blocks.is_plain or part.has_slots or not isinstance(part.pattern, Pattern):
-        return ComposedTensor._unchecked(values, Composition(shape, (part,)))
-    return SparseTensor._unchecked(values, Pattern._trusted(shape, Format(blocks.plain_levels), part.pattern.arrays))
+        return ComposedTensor._wrap(values, Composition(shape, (part,)))
+    return SparseTensor._wrap(values, Pattern._of_valid(shape, Format(blocks.plain_levels), part.pattern.arrays))
 
 
 def _restored(values: Any, pattern: Composition) -> ComposedTensor:
-    return ComposedTensor(unpacked(values), pattern)
+    return ComposedTensor(unpack_leaf(values), pattern)
 
 
 def _entry_count(part: Part, shape: tuple[int, ...]) -> jax.Array | int:
@@ -385,7 +385,7 @@ def _flatten_tensor_with_keys(tensor: ComposedTensor) -> tuple[tuple[tuple[Any, 
 
 def _unflatten_tensor(static: Composition, children: Iterable[Any]) -> ComposedTensor:
     values, *patterns = children
-    return ComposedTensor._unchecked(values, static.with_patterns(patterns))
+    return ComposedTensor._wrap(values, static.with_patterns(patterns))
 
 
 jax.tree_util.register_pytree_with_keys(ComposedTensor, _flatten_tensor_with_keys, _unflatten_tensor, _flatten_tensor)

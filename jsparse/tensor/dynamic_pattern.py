@@ -20,14 +20,14 @@ from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes
 from jsparse.errors import DTypeError, NotYetSupportedError, PatternError, ShapeError
 from jsparse.formats import DynamicType, Format, Pattern
-from jsparse.formats.dynamic import OfDynamicType, core_type, extended_type, pad, transposed_type, trim, trimmed
+from jsparse.formats.dynamic import OfDynamicType, core_type, extend_type, pad, transpose_type, trim, trim_arrays
 from jsparse.formats.format import permutation
 from jsparse.formats.set_operations import Stored
 from jsparse.formats.set_operators import SetOperators, check_static
 from jsparse.primitives.host import is_on_host, on_device
-from jsparse.primitives.padding import Padding, in_use, padding_of, poisoned, settled, true_count
+from jsparse.primitives.padding import Padding, in_use, mask_invalid, padding_of, poison_overflow, true_count
 from jsparse.tensor.gradient_index import GradientIndex, mark_of
-from jsparse.tensor.pickled_arrays import packed, unpacked
+from jsparse.tensor.pickled_arrays import pack_leaf, unpack_leaf
 from jsparse.tensor.tangent_index import as_tangent_index
 
 if TYPE_CHECKING:
@@ -72,15 +72,15 @@ class Derived:
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored_derived, (
             self.type,
-            tuple(map(packed, self.arrays)),
-            packed(self.gather),
-            packed(self.scatter),
+            tuple(map(pack_leaf, self.arrays)),
+            pack_leaf(self.gather),
+            pack_leaf(self.scatter),
         )
 
 
 def _restored_derived(type_: DynamicType, arrays: tuple[Any, ...], gather: Any, scatter: Any) -> Derived:
     """Rebuild a transposed index from a pickle."""
-    return Derived(type_, tuple(map(unpacked, arrays)), unpacked(gather), unpacked(scatter))
+    return Derived(type_, tuple(map(unpack_leaf, arrays)), unpack_leaf(gather), unpack_leaf(scatter))
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
     mark: Any = None
 
     @staticmethod
-    def padded(pattern: Pattern, type_: DynamicType) -> DynamicPattern:
+    def pad_static(pattern: Pattern, type_: DynamicType) -> DynamicPattern:
         """Make a dynamic pattern with a static pattern's entries. Raises PatternError if they exceed the capacity."""
         return DynamicPattern(type_, tuple(on_device(pad(pattern, type_.nse))))
 
@@ -147,18 +147,18 @@ class DynamicPattern(OfDynamicType, SetOperators):
         """The sizes of the batch axes of the index arrays; () if Equinox left the arrays out."""
         return () if self.arrays[0] is None else tuple(self.arrays[0].shape[:-1])
 
-    def poisoned(self, x: jax.Array) -> jax.Array:
+    def poison(self, x: jax.Array) -> jax.Array:
         """Return `x`, or after an overflow an array of NaN, whose gradients are NaN.
 
-        Integers and booleans have no NaN: see `fitted`.
+        Integers and booleans have no NaN: see `guard_overflow`.
         """
         if self.padding is None:
             return x
         if jnp.issubdtype(x.dtype, jnp.inexact):
-            return poisoned(x, self.last_pointers, padding=self.padding)
-        return self.fitted(x)[0]
+            return poison_overflow(x, self.last_pointers, padding=self.padding)
+        return self.guard_overflow(x)[0]
 
-    def fitted(self, x: jax.Array) -> tuple[jax.Array, DynamicPattern]:
+    def guard_overflow(self, x: jax.Array) -> tuple[jax.Array, DynamicPattern]:
         """Return values without a NaN, and this pattern. A program that uses either fails after an overflow.
 
         That depends on `jsparse.config.overflow`: see `jsparse.primitives.routine.fitting`.
@@ -180,12 +180,12 @@ class DynamicPattern(OfDynamicType, SetOperators):
             return values
         return in_use(values, self.last_pointers, padding=self.padding, other=other)
 
-    def settled(self, values: jax.Array) -> jax.Array:
+    def mask_invalid(self, values: jax.Array) -> jax.Array:
         """Make values valid for a tensor on this pattern: 0 in padding, and NaN after an overflow.
 
         Integers and booleans stay after an overflow: what they are computed from is NaN, or was checked.
         """
-        return values if self.padding is None else settled(values, self.last_pointers, padding=self.padding)
+        return values if self.padding is None else mask_invalid(values, self.last_pointers, padding=self.padding)
 
     @property
     def padding(self) -> Padding | None:
@@ -208,7 +208,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
         assert self.type.limit is not None
         return self.arrays[self.type.limit[0]]
 
-    def overflowed_with(self, source: DynamicPattern) -> DynamicPattern:
+    def propagate_overflow(self, source: DynamicPattern) -> DynamicPattern:
         """Mark this pattern as overflowed if `source` is: write the true count of `source` to the last pointers."""
         if self.type.limit is None or source.type.limit is None:
             return self
@@ -250,19 +250,19 @@ class DynamicPattern(OfDynamicType, SetOperators):
         patterns = (getattr(x, "pattern", None) for x in operands)
         return self.ordinary() if any(isinstance(p, DynamicPattern) and p.mark is None for p in patterns) else self
 
-    def retyped(self, type_: DynamicType) -> DynamicPattern:
+    def with_type(self, type_: DynamicType) -> DynamicPattern:
         """Return a pattern of a different type with the same index arrays, for example after dense levels are added."""
         return replace(self, type=type_)
 
     def transposed(self, axes: Sequence[int]) -> DynamicPattern:
         """The pattern of the logically transposed tensor, with the same index arrays."""
-        return self.retyped(transposed_type(self.type, permutation(axes, self.ndim)))
+        return self.with_type(transpose_type(self.type, permutation(axes, self.ndim)))
 
     def extended(self, sizes: Sequence[int]) -> DynamicPattern:
         """The pattern with last dimensions of these sizes added, stored by dense levels, with the same index arrays."""
-        return self.retyped(extended_type(self.type, tuple(sizes)))
+        return self.with_type(extend_type(self.type, tuple(sizes)))
 
-    def _combined(self, symbol: str, other: Any) -> DynamicPattern:
+    def _combine(self, symbol: str, other: Any) -> DynamicPattern:
         check_static(symbol, self, Pattern)
         raise AssertionError(f"a dynamic pattern is no operand of {symbol}")
 
@@ -289,12 +289,12 @@ class DynamicPattern(OfDynamicType, SetOperators):
         count = int(np.asarray(pointers)[..., -1].max(initial=0))
         return count * self.type.slots_below(last) if count > capacity else 0
 
-    def stored(self) -> Stored:
+    def to_stored(self) -> Stored:
         """Cut the index arrays, which have to be concrete, to the entries in use. The result shares their memory.
 
         Raises PatternError if the index arrays are invalid, and after an overflow.
         """
-        return trimmed(self.type, self._on_host(self.arrays))
+        return trim_arrays(self.type, self._on_host(self.arrays))
 
     def to_static(self) -> Pattern:
         """The static pattern of the entries in use. The arrays have to be concrete.
@@ -328,7 +328,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
 
     def __reduce__(self) -> tuple[Any, ...]:
         restored = _restored_pattern if self.mark is None else _restored_gradient
-        return restored, (self.type, tuple(map(packed, self.arrays)), self.derived)
+        return restored, (self.type, tuple(map(pack_leaf, self.arrays)), self.derived)
 
     def __repr__(self) -> str:
         shape = "\N{MULTIPLICATION SIGN}".join(map(str, self.shape)) or "()"
@@ -355,7 +355,7 @@ def _flatten_with_keys(pattern: DynamicPattern) -> tuple[tuple[tuple[Any, Any], 
     return tuple(zip(keys, children, strict=True)), type_
 
 
-def unflattened(type_: DynamicType, children: Iterable[Any]) -> DynamicPattern:
+def unflatten_pattern(type_: DynamicType, children: Iterable[Any]) -> DynamicPattern:
     """Make a pattern with these children, which may be anything: tracers, shapes or sentinels."""
     arrays, derived = children
     if type(arrays) is tuple and arrays and type(arrays[0]) is GradientIndex:
@@ -364,12 +364,12 @@ def unflattened(type_: DynamicType, children: Iterable[Any]) -> DynamicPattern:
     return DynamicPattern(type_, arrays, derived)
 
 
-jax.tree_util.register_pytree_with_keys(DynamicPattern, _flatten_with_keys, unflattened, _flatten)
+jax.tree_util.register_pytree_with_keys(DynamicPattern, _flatten_with_keys, unflatten_pattern, _flatten)
 
 
 def _restored_pattern(type_: DynamicType, arrays: tuple[Any, ...], derived: tuple[Derived, ...]) -> DynamicPattern:
     """Rebuild a pattern from a pickle."""
-    return DynamicPattern(type_, tuple(map(unpacked, arrays)), derived)
+    return DynamicPattern(type_, tuple(map(unpack_leaf, arrays)), derived)
 
 
 def _restored_gradient(*parts: Any) -> DynamicPattern:

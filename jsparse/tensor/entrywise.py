@@ -16,13 +16,13 @@ from jsparse._compat import mesh_of_chains, same_varying
 from jsparse.base.arrays import check_numbers, jax_array
 from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
-from jsparse.primitives.elementwise_function import ElementwiseFunction, traced
-from jsparse.primitives.host import first, is_on_host, is_rare, padded
+from jsparse.primitives.elementwise_function import ElementwiseFunction, trace_elementwise
+from jsparse.primitives.host import first, is_on_host, is_rare, pad_values
 from jsparse.primitives.map_values import map_p, neutral
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 
 
-def mapped(function: Callable[..., Any], pattern: Pattern | DynamicPattern, *arrays: Any) -> jax.Array:
+def map_slots(function: Callable[..., Any], pattern: Pattern | DynamicPattern, *arrays: Any) -> jax.Array:
     """Compute `function(*arrays)` elementwise: values of shape (nse,), 0 in padding, NaN if the pattern overflowed.
 
     Args:
@@ -32,39 +32,39 @@ def mapped(function: Callable[..., Any], pattern: Pattern | DynamicPattern, *arr
 
     Raises ShapeError if the function is not elementwise or an array has another shape.
     """
-    arrays = _checked(arrays, pattern)
+    arrays = _check_arrays(arrays, pattern)
     if _runs_directly(pattern, arrays) and _is_elementwise(function, arrays):
-        values = _computed(function, pattern, arrays)
+        values = _compute_known(function, pattern, arrays)
         check_numbers(values.dtype, "an elementwise function to give numbers")
         return values
-    found, constants = traced(function, [_scalar(x) for x in arrays])
-    return _bound(found, pattern, (*arrays, *(jnp.asarray(x) for x in constants)))
+    found, constants = trace_elementwise(function, [_scalar(x) for x in arrays])
+    return _bind_map(found, pattern, (*arrays, *(jnp.asarray(x) for x in constants)))
 
 
-def compiled(function: Callable[..., Any], pattern: Pattern | DynamicPattern, *arrays: Any, **options: Hashable) -> Any:
-    """Compute `mapped(function, …)` as one compiled program, outside jit too.
+def jit_map(function: Callable[..., Any], pattern: Pattern | DynamicPattern, *arrays: Any, **options: Hashable) -> Any:
+    """Compute `map_slots(function, …)` as one compiled program, outside jit too.
 
     The call is `function(*arrays, **options)`. The function has to be defined at the level of a module, without a
     closure, because it is the key of cached traces and programs.
     """
-    arrays = _checked(arrays, pattern)
+    arrays = _check_arrays(arrays, pattern)
     if _runs_directly(pattern, arrays):
-        return _computed(partial(function, **options), pattern, arrays)
+        return _compute_known(partial(function, **options), pattern, arrays)
     dtypes = tuple((np.dtype(x.dtype), bool(getattr(x, "weak_type", False))) for x in arrays)
     # Settings that change what a trace holds are part of its key.
     settings = (jax.config.read("jax_enable_x64"), jax.config.values["jax_numpy_dtype_promotion"], mesh_of_chains())
     types = tuple(map(type, options.values()))  # 1, 1.0 and True are equal, but promote to different dtypes
-    return _bound(_kept(function, tuple(options.items()), (types, dtypes), settings), pattern, arrays)
+    return _bind_map(_trace_cached(function, tuple(options.items()), (types, dtypes), settings), pattern, arrays)
 
 
 @lru_cache(maxsize=1024)
-def _kept(function: Callable[..., Any], options: Any, types: Any, settings: object) -> ElementwiseFunction:
+def _trace_cached(function: Callable[..., Any], options: Any, types: Any, settings: object) -> ElementwiseFunction:
     avals = [jax.ShapeDtypeStruct((), dtype, weak_type=weak) for dtype, weak in types[1]]
     if not options:
-        return traced(function, avals, is_compiled=True)[0]
+        return trace_elementwise(function, avals, is_compiled=True)[0]
     with_options: Any = partial(function, **dict(options))
     with_options.__name__ = getattr(dict(options).get("f"), "__name__", getattr(function, "__name__", "function"))
-    return traced(with_options, avals, is_compiled=True)[0]
+    return trace_elementwise(with_options, avals, is_compiled=True)[0]
 
 
 def _runs_directly(pattern: Pattern | DynamicPattern, arrays: Sequence[jax.Array]) -> bool:
@@ -81,14 +81,14 @@ def _runs_directly(pattern: Pattern | DynamicPattern, arrays: Sequence[jax.Array
     return known and not any(isinstance(x, jax.core.Tracer) for x in arrays) and _is_rare_length(pattern.nse)
 
 
-def _computed(
+def _compute_known(
     function: Callable[..., Any], pattern: Pattern | DynamicPattern, arrays: Sequence[jax.Array]
 ) -> jax.Array:
     """Compute an elementwise function of known arrays, whose length may differ from call to call."""
     length = pattern.nse
     if isinstance(pattern, DynamicPattern):
         in_use = [pattern.in_use(x, neutral(x.dtype)) if x.ndim else x for x in arrays]
-        return pattern.settled(_full(_at_round_length(function, length, in_use), pattern))
+        return pattern.mask_invalid(_full(_at_round_length(function, length, in_use), pattern))
     known = is_on_host(*(x for x in arrays if x.ndim))  # scalars may have a weak dtype
     rare = known and _is_rare_length(length)
     return _full(_at_round_length(function, length, arrays) if rare else function(*arrays), pattern)
@@ -102,7 +102,7 @@ def _is_rare_length(length: int) -> bool:
 def _at_round_length(function: Callable[..., Any], length: int, arrays: Sequence[jax.Array]) -> jax.Array:
     """Pad arrays to one of a few lengths, and call an elementwise function on them. Each length has one program."""
     whole = _round_length(length)
-    found = function(*(x if x.ndim == 0 else padded(x, whole, neutral(x.dtype)) for x in arrays))
+    found = function(*(x if x.ndim == 0 else pad_values(x, whole, neutral(x.dtype)) for x in arrays))
     return first(found, length) if jnp.ndim(found) else found
 
 
@@ -127,7 +127,7 @@ def _is_elementwise(function: Callable[..., Any], arrays: Sequence[jax.Array]) -
     known = _elementwise.get(number)
     if known is not None and known() is key:
         return True
-    _, constants = traced(function, [_scalar(x) for x in arrays])
+    _, constants = trace_elementwise(function, [_scalar(x) for x in arrays])
     with suppress(TypeError):  # not every callable can be referenced weakly
         _elementwise[number] = weakref.ref(key, partial(_forget, number))
     return not any(isinstance(x, jax.core.Tracer) for x in constants)
@@ -146,7 +146,7 @@ def _scalar(x: jax.Array) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct((), x.dtype, weak_type=bool(getattr(x, "weak_type", False)))
 
 
-def _bound(function: ElementwiseFunction, pattern: Pattern | DynamicPattern, arrays: Any) -> jax.Array:
+def _bind_map(function: ElementwiseFunction, pattern: Pattern | DynamicPattern, arrays: Any) -> jax.Array:
     """Bind the primitive. Scalars get an axis of size 1, which broadcasts along the slots."""
     padding = pattern.padding if isinstance(pattern, DynamicPattern) else None
     lead = pattern.lead if isinstance(pattern, DynamicPattern) else ()
@@ -160,7 +160,7 @@ def _bound(function: ElementwiseFunction, pattern: Pattern | DynamicPattern, arr
     return out if out.shape == shape else jnp.broadcast_to(out, shape)
 
 
-def _checked(arrays: Any, pattern: Pattern | DynamicPattern) -> tuple[jax.Array, ...]:
+def _check_arrays(arrays: Any, pattern: Pattern | DynamicPattern) -> tuple[jax.Array, ...]:
     arrays = tuple(
         x if isinstance(x, jax.Array) else jax_array(x, "arguments of an elementwise function") for x in arrays
     )

@@ -43,7 +43,7 @@ class GradientIndex:
         return self.array.dtype
 
 
-def _refused(*_: object) -> Never:
+def _refuse(*_: object) -> Never:
     raise LeafError(
         "Expected a function of values, but it computes with an index array of the gradient of a dynamic tensor. Map "
         "over jsparse.values(gradient), wrap an optimizer in jsparse.optax.values_only, or compute with the tensors "
@@ -52,10 +52,10 @@ def _refused(*_: object) -> Never:
 
 
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"):
-    setattr(GradientIndex, f"__{_name}__", _refused)
-    setattr(GradientIndex, f"__r{_name}__", _refused)
+    setattr(GradientIndex, f"__{_name}__", _refuse)
+    setattr(GradientIndex, f"__r{_name}__", _refuse)
 for _name in ("neg", "pos", "abs", "lt", "le", "gt", "ge", "float", "int", "array"):
-    setattr(GradientIndex, f"__{_name}__", _refused)
+    setattr(GradientIndex, f"__{_name}__", _refuse)
 
 
 def mark_of(array: jax.Array) -> jax.Array:
@@ -74,7 +74,7 @@ def _kind_of_keys() -> Any:
     from jax.extend import random  # noqa: PLC0415  slow to load, and rarely needed
 
     return random.define_prng_impl(
-        key_shape=(1,), seed=_refused, split=_refused, random_bits=_refused, fold_in=_refused, name="jsparse", tag=_TAG
+        key_shape=(1,), seed=_refuse, split=_refuse, random_bits=_refuse, fold_in=_refuse, name="jsparse", tag=_TAG
     )
 
 

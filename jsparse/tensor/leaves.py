@@ -75,7 +75,7 @@ class Valued(Patterned):
     values: jax.Array
 
     @classmethod
-    def _unchecked(cls, values: Array, pattern: Pattern | DynamicPattern) -> Self:
+    def _wrap(cls, values: Array, pattern: Pattern | DynamicPattern) -> Self:
         """Make an object without checks: JAX's transformations also put tracers, shapes and sentinels into pytrees."""
         raise NotImplementedError
 
@@ -95,7 +95,7 @@ def with_sound_leaves(tensor: T, name: Name) -> T:
     if type(given) is not np.ndarray:
         return tensor
     values = jax_array(given, f"the values of {_text(name)} to be numbers")
-    return type(tensor)._unchecked(values, tensor.pattern)
+    return type(tensor)._wrap(values, tensor.pattern)
 
 
 def check_leaves(tensor: object, name: Name, tangents: bool = False) -> None:

@@ -27,7 +27,7 @@ class Packed:
     on_device: bool
 
 
-def packed(leaf: jax.Array) -> Any:
+def pack_leaf(leaf: jax.Array) -> Any:
     """Convert a leaf for pickling: concrete arrays of numbers become `Packed`; anything else stays as it is."""
     if not isinstance(leaf, jax.Array | np.ndarray) or isinstance(leaf, jax.core.Tracer):
         return leaf
@@ -36,8 +36,8 @@ def packed(leaf: jax.Array) -> Any:
     return Packed(leaf.dtype.name, tuple(leaf.shape), raw_bytes(leaf).tobytes(), isinstance(leaf, jax.Array))
 
 
-def unpacked(leaf: Any) -> Array:
-    """Invert `packed`. Raises LeafError if the data do not fit the dtype and the shape."""
+def unpack_leaf(leaf: Any) -> Array:
+    """Invert `pack_leaf`. Raises LeafError if the data do not fit the dtype and the shape."""
     if not isinstance(leaf, Packed):
         return leaf
     try:

@@ -15,7 +15,7 @@ import jax.export
 from jsparse.errors import PatternError, represented
 from jsparse.formats import Pattern
 from jsparse.formats.serialized import pattern_bytes, read_pattern, read_type, type_bytes
-from jsparse.tensor.dynamic_pattern import Derived, DigestKey, DynamicPattern, unflattened
+from jsparse.tensor.dynamic_pattern import Derived, DigestKey, DynamicPattern, unflatten_pattern
 from jsparse.tensor.gradient_index import GradientIndex, let_jax_export_marks
 from jsparse.tensor.leaves import Valued, check_batched_leaves
 
@@ -27,7 +27,7 @@ def register(cls: type[Valued]) -> None:
 
     def unflatten(static: Pattern | None, children: Iterable[Any]) -> Valued:
         values, *pattern = children
-        return cls._unchecked(values, pattern[0] if static is None else static)
+        return cls._wrap(values, pattern[0] if static is None else static)
 
     jax.tree_util.register_pytree_with_keys(cls, _flatten_with_keys, unflatten, _flatten)
     register_for_export(cls)
@@ -99,14 +99,14 @@ def register_for_export(cls: type[Any]) -> None:
         serialized_name=f"jsparse.{cls.__name__}",
         serialize_auxdata=lambda static: b"" if static is None else pattern_bytes(static),
         deserialize_auxdata=lambda data: read_pattern(data) if data else None,
-        from_children=lambda static, children: cls._unchecked(children[0], static or children[1]),
+        from_children=lambda static, children: cls._wrap(children[0], static or children[1]),
     )
     jax.export.register_pytree_node_serialization(
         DynamicPattern,
         serialized_name="jsparse.DynamicPattern",
         serialize_auxdata=type_bytes,
         deserialize_auxdata=read_type,
-        from_children=lambda type_, children: unflattened(type_, children),
+        from_children=lambda type_, children: unflatten_pattern(type_, children),
     )
     jax.export.register_pytree_node_serialization(
         GradientIndex,
@@ -170,4 +170,4 @@ def _ordinary(tensor: Valued) -> Valued:
     """Return the tensor without the mark of a gradient, since states contain no marks."""
     if isinstance(tensor.pattern, Pattern):
         return tensor
-    return tensor._unchecked(tensor.values, tensor.pattern.ordinary())
+    return tensor._wrap(tensor.values, tensor.pattern.ordinary())

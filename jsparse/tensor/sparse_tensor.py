@@ -16,14 +16,14 @@ import numpy as np
 import numpy.typing as npt
 from jax.typing import DTypeLike
 
-from jsparse.base.arrays import Array, check_alive, check_numbers, given_dtype, jax_array
+from jsparse.base.arrays import Array, check_alive, check_numbers, jax_array, parse_dtype
 from jsparse.errors import LeafError, PatternError, ShapeError
 from jsparse.formats import Format, Pattern
 from jsparse.primitives.host import first
 from jsparse.tensor.dynamic_pattern import DynamicPattern
-from jsparse.tensor.entrywise import compiled
+from jsparse.tensor.entrywise import jit_map
 from jsparse.tensor.leaves import Valued, check_batched_leaves, check_leaves, check_pattern, checksum
-from jsparse.tensor.pickled_arrays import packed, unpacked
+from jsparse.tensor.pickled_arrays import pack_leaf, unpack_leaf
 from jsparse.tensor.pytree import register, register_with_flax
 from jsparse.tensor.unsupported import UnsupportedOperations
 
@@ -75,21 +75,21 @@ class SparseTensor(Valued, UnsupportedOperations):
                 f"Expected a Pattern, static or dynamic, but got a {type(pattern).__name__}. Pass another tensor's "
                 f"A.pattern, or make a tensor by jsparse.asarray or SparseTensor.from_coords."
             )
-        self._set(checked_values(values, pattern.nse, pattern), pattern)
+        self._set(convert_values(values, pattern.nse, pattern), pattern)
         check_pattern(self, "the new tensor", tangents=True)
 
     @classmethod
-    def _unchecked(cls, values: Array, pattern: Pattern | DynamicPattern) -> Self:
+    def _wrap(cls, values: Array, pattern: Pattern | DynamicPattern) -> Self:
         tensor = object.__new__(cls)
         tensor._set(values, pattern)
         return tensor
 
     @classmethod
-    def _bounded(cls, values: jax.Array, pattern: DynamicPattern) -> SparseTensor:
+    def _poison_on_overflow(cls, values: jax.Array, pattern: DynamicPattern) -> SparseTensor:
         """Make the tensor of values on a pattern that may have overflowed, now or before."""
         if jnp.issubdtype(values.dtype, jnp.inexact):
-            return cls._unchecked(pattern.poisoned(values), pattern)
-        return cls._unchecked(*pattern.fitted(values))
+            return cls._wrap(pattern.poison(values), pattern)
+        return cls._wrap(*pattern.guard_overflow(values))
 
     def _set(self, values: Array, pattern: Pattern | DynamicPattern) -> None:
         object.__setattr__(self, "values", values)
@@ -173,8 +173,8 @@ class SparseTensor(Valued, UnsupportedOperations):
         """
         tensor = SparseTensor(values, self.pattern)
         if isinstance(self.pattern, DynamicPattern):
-            values = self.pattern.poisoned(self.pattern.in_use(tensor.values))
-            return SparseTensor._unchecked(values, self.pattern)  # the same index arrays, which operations compare
+            values = self.pattern.poison(self.pattern.in_use(tensor.values))
+            return SparseTensor._wrap(values, self.pattern)  # the same index arrays, which operations compare
         return tensor
 
     def astype(self, dtype: DTypeLike) -> SparseTensor:
@@ -184,8 +184,8 @@ class SparseTensor(Valued, UnsupportedOperations):
         dtype(bfloat16)
         """
         check_leaves(self, "A in A.astype", tangents=True)
-        wanted = given_dtype(dtype, "a dtype of numbers for astype")
-        return self._unchecked(compiled(_cast, self.pattern, self.values, dtype=wanted), self.pattern)
+        wanted = parse_dtype(dtype, "a dtype of numbers for astype")
+        return self._wrap(jit_map(_cast, self.pattern, self.values, dtype=wanted), self.pattern)
 
     def to_coords(self) -> tuple[np.ndarray, jax.Array]:
         """The coordinates and the values of the entries in use, in storage order.
@@ -213,7 +213,7 @@ class SparseTensor(Valued, UnsupportedOperations):
         The dtype stays.
         """
         reverse = tuple(range(self.ndim))[::-1]
-        return self._unchecked(self.values, self.pattern.transposed(reverse if axes is None else axes))
+        return self._wrap(self.values, self.pattern.transposed(reverse if axes is None else axes))
 
     @property
     def T(self) -> SparseTensor:  # noqa: N802
@@ -267,7 +267,7 @@ class SparseTensor(Valued, UnsupportedOperations):
         Raises LeafError if the values do not fit the pattern.
         """
         check_leaves(self, "A in A.copy", tangents=True)
-        return self._unchecked(self.values.copy(), self.pattern)
+        return self._wrap(self.values.copy(), self.pattern)
 
     def static(self) -> SparseTensor:
         """This tensor with a static pattern of the entries in use.
@@ -304,13 +304,13 @@ class SparseTensor(Valued, UnsupportedOperations):
         raise AttributeError(f"A SparseTensor is immutable: cannot set {name}. Use with_values.")
 
     def __copy__(self) -> SparseTensor:
-        return self._unchecked(self.values, self.pattern)
+        return self._wrap(self.values, self.pattern)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SparseTensor:
-        return self._unchecked(copy.deepcopy(self.values, memo), self.pattern)
+        return self._wrap(copy.deepcopy(self.values, memo), self.pattern)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (packed(self.values), self.pattern, checksum(self))
+        return _restored, (pack_leaf(self.values), self.pattern, checksum(self))
 
     def __repr__(self) -> str:
         dtype = getattr(self.values, "dtype", None if self.values is None else type(self.values).__name__)
@@ -464,7 +464,7 @@ def _cast(values: jax.Array, dtype: np.dtype) -> jax.Array:
 
 def _restored(values: Array, pattern: Pattern | DynamicPattern, written: str | None = None) -> SparseTensor:
     """Rebuild a tensor from a pickle. Raises LeafError if the leaves differ from the pickled leaves."""
-    tensor = SparseTensor._unchecked(unpacked(values), pattern)
+    tensor = SparseTensor._wrap(unpack_leaf(values), pattern)
     if written is not None and checksum(tensor) != written:
         raise LeafError(
             f"Expected the leaves that were pickled, but those of this {tensor!r} are others: the data was changed or "
@@ -496,14 +496,14 @@ def dense_array(x: Any) -> jax.Array:
 
 def dense_levels(x: jax.Array, layout: Format) -> SparseTensor:
     """Store an array, traced or not, in a tensor with dense levels only. Its pattern, without arrays, is static."""
-    pattern = Pattern._trusted(tuple(x.shape), layout, ())
-    return SparseTensor._unchecked(jnp.transpose(x, layout.order).reshape(-1), pattern)
+    pattern = Pattern._of_valid(tuple(x.shape), layout, ())
+    return SparseTensor._wrap(jnp.transpose(x, layout.order).reshape(-1), pattern)
 
 
 register(SparseTensor)
 
 
-def checked_values(values: ArrayLike, nse: int, pattern: object) -> jax.Array:
+def convert_values(values: ArrayLike, nse: int, pattern: object) -> jax.Array:
     """Convert values to an array. Raises ShapeError and DTypeError unless there is a number for each slot."""
     array = values if isinstance(values, jax.Array) else jax_array(values, "values that are numbers", shared=False)
     if array.shape != (nse,):

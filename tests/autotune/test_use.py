@@ -281,5 +281,5 @@ def test_processes_that_jax_did_not_start_agree_on_nothing():
 
 
 def test_nothing_is_read_by_default(monkeypatch):
-    monkeypatch.setattr(module, "_kept", None)
+    monkeypatch.setattr(module, "_load_schedule", None)
     check(tensor(), dense())

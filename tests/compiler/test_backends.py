@@ -245,7 +245,7 @@ def test_a_recipe_states_another_backend_than_llvm():
 def test_an_exported_program_keeps_its_backend(entered):
     A, x = sparse(dynamic=True), jnp.arange(4, dtype=jnp.int32)
     type_, stored = A.pattern.type, type(A.pattern)
-    f = jax.jit(lambda arrays, values, x: jsparse.SparseTensor._unchecked(values, stored(type_, arrays)) @ x)
+    f = jax.jit(lambda arrays, values, x: jsparse.SparseTensor._wrap(values, stored(type_, arrays)) @ x)
     allowed = [jax.export.DisabledSafetyCheck.custom_call(name) for name in jsparse.EXPORT_CALLS]
     with config(backend="interpret"):
         exported = jax.export.export(f, disabled_checks=allowed)(A.pattern.arrays, A.values, x).serialize()

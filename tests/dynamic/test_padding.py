@@ -122,7 +122,7 @@ def derivatives(name, A, B):
     """The operator's tangent, its cotangent, and the tangent of the cotangent."""
 
     def function(values):
-        out = OPERATORS[name](SparseTensor._unchecked(values, A.pattern), B)
+        out = OPERATORS[name](SparseTensor._wrap(values, A.pattern), B)
         return (out.values, out) if isinstance(out, SparseTensor) else (out, None)
 
     def direction(like):
@@ -135,9 +135,9 @@ def derivatives(name, A, B):
         return back(direction(out))[0]
 
     _, tangent, like = jax.jvp(function, (A.values,), (direction(A.values),), has_aux=True)
-    tangent = tangent if like is None else SparseTensor._unchecked(tangent, like.pattern)
+    tangent = tangent if like is None else SparseTensor._wrap(tangent, like.pattern)
     cotangent, second = jax.jvp(pulled_back, (A.values,), (direction(A.values),))
-    return tangent, *(SparseTensor._unchecked(x, A.pattern) for x in (cotangent, second))
+    return tangent, *(SparseTensor._wrap(x, A.pattern) for x in (cotangent, second))
 
 
 @pytest.mark.sampled
@@ -190,7 +190,7 @@ def test_integers_and_small_hessians():
     assert_same(-(A.astype(jnp.int16) * 3), -(A.static().astype(jnp.int16) * 3))
 
     def loss(A, s):
-        return lambda v: ((SparseTensor._unchecked(v, A.pattern) / s) ** 0.5).values.sum()
+        return lambda v: ((SparseTensor._wrap(v, A.pattern) / s) ** 0.5).values.sum()
 
     got, want = (np.asarray(jax.hessian(loss(x, 2.0))(x.values)) for x in (A, A.static()))
     np.testing.assert_array_equal(got[:2, :2], want)

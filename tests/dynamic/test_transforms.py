@@ -45,7 +45,7 @@ def test_unflattening_never_validates(tensor, leaf):
     assert built.values is leaf
     repr(built)
     assert jax.tree.structure(built, is_leaf=lambda x: x is None) == tree
-    assert isinstance(repr(SparseTensor._unchecked(leaf, leaf)), str)
+    assert isinstance(repr(SparseTensor._wrap(leaf, leaf)), str)
 
 
 def test_abstract_evaluation(tensor, dense):

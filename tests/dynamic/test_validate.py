@@ -75,7 +75,7 @@ def test_static_tensors_and_values(dense):
     with pytest.raises(
         ShapeError, match=r"values of A in A.validate, .* shape \(10,\), but got float32 of shape \(3,\)"
     ):
-        SparseTensor._unchecked(jnp.ones(3), A.pattern).validate()
+        SparseTensor._wrap(jnp.ones(3), A.pattern).validate()
 
 
 def test_batches_and_transposed_indices(dense):

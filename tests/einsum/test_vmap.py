@@ -129,7 +129,7 @@ def test_values_and_patterns_in_different_batches():
     x = jnp.arange(6.0)
 
     def f(values, pattern):
-        return jsparse.SparseTensor._unchecked(values, pattern) @ x
+        return jsparse.SparseTensor._wrap(values, pattern) @ x
 
     got = jax.vmap(jax.vmap(f, (None, 0)), (0, None))(values, patterns)
     for a, b in np.ndindex(3, 2):
@@ -143,7 +143,7 @@ def test_members_overflow_independently(axis):
     A = jsparse.asarray(dense, format="csr")
     fits = jsparse.asarray(dense, format="csr", dynamic=True, nse=6)
     pointers, coordinates = fits.pattern.arrays
-    overflowed = jsparse.SparseTensor._unchecked(
+    overflowed = jsparse.SparseTensor._wrap(
         fits.values, type(fits.pattern)(fits.pattern.type, (pointers.at[-1].set(7), coordinates))
     )
     batch = jax.tree.map(lambda *x: jnp.stack(x), fits, overflowed, fits)

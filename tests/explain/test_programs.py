@@ -262,7 +262,7 @@ def test_functions_of_stored_values():
     (softmax,) = (kernel for kernel in found.kernels if kernel.title.startswith("softmax"))
     assert softmax.title == "softmax over b of the stored entries of A[a, b]"
     assert softmax.formats == (("A[a, b]", "csr"), ("S[a, b]", "csr"))
-    assert softmax.patterns == (repr(jsparse.Pattern._trusted((6, 5), A.format, A.pattern.arrays)),)
+    assert softmax.patterns == (repr(jsparse.Pattern._of_valid((6, 5), A.format, A.pattern.arrays)),)
     assert softmax.traffic.nbytes == 2 * A.values.nbytes + A.pattern.nbytes()
     (logsumexp,) = (kernel for kernel in found.kernels if kernel.title.startswith("logsumexp"))
     assert logsumexp.formats == (("A[a, b]", "csr"), ("L[a]", "dense"))

@@ -7,7 +7,7 @@ import pytest
 
 from jsparse.errors import FormatError, PatternError
 from jsparse.formats import Format
-from jsparse.formats.composed import Buckets, Groups, Width, named
+from jsparse.formats.composed import Buckets, Groups, Width, find_format
 from jsparse.formats.digits import Blocks, DigitLevel
 from jsparse.formats.levels import COMPRESSED, DENSE
 from jsparse.formats.parse import read_levels
@@ -84,21 +84,21 @@ def test_blocks_check_their_levels():
     ],
 )
 def test_names(name, arguments, shown):
-    format = named(name, arguments, 2)
+    format = find_format(name, arguments, 2)
     assert (str(format), repr(format), format.ndim) == (shown, f"Format.of({shown!r}, 2)", 2)
-    assert format == named(name, arguments, 2)
-    assert hash(format) == hash(named(name, arguments, 2))
+    assert format == find_format(name, arguments, 2)
+    assert hash(format) == hash(find_format(name, arguments, 2))
 
 
 def test_levels_of_names():
-    bsr, dbsr = named("bsr", "(2, 4)", 2), named("dbsr", "(2, 4)", 2)
+    bsr, dbsr = find_format("bsr", "(2, 4)", 2), find_format("dbsr", "(2, 4)", 2)
     assert bsr.blocks.levels == read_levels(
         "(i, j) -> (i floordiv 2 : dense, j floordiv 4 : compressed, i mod 2 : dense, j mod 4 : dense)"
     )
     assert [level.kind for level in dbsr.blocks.levels] == [COMPRESSED, COMPRESSED, DENSE, DENSE]
-    assert named("ell", None, 2).blocks.is_plain
-    assert [level.kind for level in named("hyb", None, 3).blocks.levels] == [COMPRESSED] * 3
-    assert named("csr", None, 2) is None
+    assert find_format("ell", None, 2).blocks.is_plain
+    assert [level.kind for level in find_format("hyb", None, 3).blocks.levels] == [COMPRESSED] * 3
+    assert find_format("csr", None, 2) is None
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_levels_of_names():
 )
 def test_refused_arguments(name, arguments, ndim, message):
     with pytest.raises(FormatError, match=message):
-        named(name, arguments, ndim)
+        find_format(name, arguments, ndim)
 
 
 @pytest.mark.parametrize("lengths", LENGTHS)
@@ -144,7 +144,7 @@ def test_numbers_that_rules_choose():
     assert Groups().resolve(np.r_[np.full(100, 9), np.zeros(900, int)]) == Groups(4)  # empty rows need no group
     assert Groups().resolve(np.zeros(5, int)) == Groups(1)
     assert Buckets(3).resolve(np.full(100, 9)) == Buckets(3, 16)
-    resolved = [named(name, None, 2).resolve(np.array([5, 3, 0])).name for name in ("ell", "group_coo", "hyb")]
+    resolved = [find_format(name, None, 2).resolve(np.array([5, 3, 0])).name for name in ("ell", "group_coo", "hyb")]
     assert resolved == ["ell(5)", "group_coo(2)", "hyb"]
 
 

@@ -240,6 +240,6 @@ def test_many_entries_with_values(format, dtype):
     pattern, found = Pattern.of_entries(rows, values, (300, 300), layout)
     expected, built = Pattern.from_rows(rows, (300, 300), layout)
     assert pattern is expected
-    np.testing.assert_array_equal(found, built.summed(values))
+    np.testing.assert_array_equal(found, built.sum_per_slot(values))
     with pytest.raises(PatternError, match="entry 0 has"):
         Pattern.of_entries(rows + 300, values, (300, 300), layout)

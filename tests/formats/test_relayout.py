@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jsparse.errors import FormatError, PatternError, ShapeError
-from jsparse.formats import Format, Pattern, Relayout, derived_format
+from jsparse.formats import Format, Pattern, Relayout, index_format
 from jsparse.formats.relayout import relayout_to, with_order
 
 LEVELS = ["bsr(2, 3)", "dbsr(2, 1)", "bsr(1, 4)"]
@@ -110,7 +110,7 @@ def test_entries_that_a_format_cannot_store(matrix):
 )
 def test_formats_of_transposed_indices(shape, format, order, expected):
     pattern, _ = Pattern.from_coordinates(np.zeros((len(shape), 1), int), shape, format)
-    assert derived_format(pattern, order).notation == expected
+    assert index_format(pattern, order).notation == expected
     assert with_order(pattern, order).format.notation == expected
     assert with_order(pattern, pattern.format.order) is pattern
 

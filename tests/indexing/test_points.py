@@ -122,6 +122,6 @@ def test_refusals(dense, coords, message):
 def test_leaves_are_checked(dense):
     A = jsparse.asarray(dense, dynamic=True)
     with pytest.raises(LeafError, match=r"values of A in A\.at_coords"):
-        SparseTensor._unchecked(None, A.pattern).at_coords(COORDS)
+        SparseTensor._wrap(None, A.pattern).at_coords(COORDS)
     with pytest.raises(LeafError, match=r"of A in A\.coords"):
         _ = jax.tree.map(lambda leaf: leaf * 1.0, A).coords

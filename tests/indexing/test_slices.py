@@ -104,7 +104,7 @@ def test_refusals(dense):
     with pytest.raises(NotYetSupportedError, match="Tracer"):
         jax.jit(lambda x: A[x].values)(1.5)
     with pytest.raises(LeafError, match=r"values of A in A\[\.\.\.\], a 5x7 tensor"):
-        SparseTensor._unchecked(None, A.pattern)[1:]
+        SparseTensor._wrap(None, A.pattern)[1:]
 
 
 def test_slices_of_equal_patterns_share_theirs(dense):

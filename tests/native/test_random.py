@@ -147,9 +147,9 @@ def test_numbers_by_xla(leading: list[int], numbers: list[int], room: int) -> No
 
 def test_batches() -> None:
     keys, sizes = jnp.arange(6, dtype=jnp.uint32).reshape(3, 2), jnp.array([3, 20, 5], jnp.int32)
-    found = jax.jit(jax.vmap(lambda key: routines.drawn(key, sizes, 4)))(keys)
+    found = jax.jit(jax.vmap(lambda key: routines.draw_distinct(key, sizes, 4)))(keys)
     np.testing.assert_array_equal(found, [drawn(np.asarray(key), np.asarray(sizes), 4) for key in keys])
     rows = jnp.array([[1, 2, 1], [0, 2, 9]], jnp.int32)
-    slots, kept = jax.jit(jax.vmap(lambda row: routines.numbered(sizes[:1], row, 5, 4)))(rows)
+    slots, kept = jax.jit(jax.vmap(lambda row: routines.number_distinct(sizes[:1], row, 5, 4)))(rows)
     np.testing.assert_array_equal(slots, [[1, 2, 1], [1, 2, -1]])
     np.testing.assert_array_equal(kept, [[3, 1, 2, 5], [3, 0, 2, 5]])

@@ -70,4 +70,4 @@ def test_indirect_accesses_print_and_list_their_variables():
     access = Access("V", ("b", Access("G", ("q",)), "t"))
     assert str(access) == "V[b, G[q], t]"
     assert access.variables() == ("b", "q", "t")
-    assert access.nested() == (Access("G", ("q",)),)
+    assert access.indirections() == (Access("G", ("q",)),)

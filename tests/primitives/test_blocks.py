@@ -109,7 +109,7 @@ def test_entries_that_do_not_count_are_skipped(unit, taken):
     values = np.asarray(A.values).reshape(8, b, b).copy()
     values[[1, 5, 6, 7]] = np.nan
     arrays = (A.pattern.arrays[0], jnp.array([0, 3, 2, 0, 2, 1, -1, 7]))  # the second entry is out of range
-    wrong = SparseTensor._unchecked(jnp.asarray(values.reshape(-1)), DynamicPattern(A.pattern.type, arrays))
+    wrong = SparseTensor._wrap(jnp.asarray(values.reshape(-1)), DynamicPattern(A.pattern.type, arrays))
     dense[0, 1] = 0
     x = integers(3, b, 20)
     x[1] = np.nan
@@ -134,7 +134,7 @@ def test_an_overflow_gives_nan(unit, taken):
     b = SIDE[unit]
     A, _ = blocked(np.eye(2, dtype=bool), b, b, spare=0)
     pointers, coordinates = A.pattern.arrays
-    full = SparseTensor._unchecked(A.values, DynamicPattern(A.pattern.type, (pointers.at[-1].set(9), coordinates)))
+    full = SparseTensor._wrap(A.values, DynamicPattern(A.pattern.type, (pointers.at[-1].set(9), coordinates)))
     out = jax.jit(lambda A, x: jsparse.einsum("ijkl,jln->ikn", A, x))(full, integers(2, b, 5))
     assert np.isnan(out).all()
     assert len(taken) == 1

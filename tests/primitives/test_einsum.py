@@ -26,10 +26,10 @@ def spec_of(case):
 def test_exchanging_a_factor_twice_changes_nothing(case):
     spec = spec_of(case)
     last = len(spec.factors) - 1
-    assert spec.exchanged(last).exchanged(last) == spec
+    assert spec.transpose_in(last).transpose_in(last) == spec
     for n, factor in enumerate(spec.factors):
-        assert spec.exchanged(n).result == factor
-        assert spec.exchanged(n).factors[-1] == spec.result
+        assert spec.transpose_in(n).result == factor
+        assert spec.transpose_in(n).factors[-1] == spec.result
 
 
 def test_shapes_of_terms():

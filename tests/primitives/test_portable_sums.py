@@ -50,7 +50,7 @@ def test_long_sums():
     """A running sum of ones stops at 2²⁴ in float32."""
     format = jsparse.Format.of("(i) -> (i : compressed)", 1)
     index = np.array([0, LONGEST], np.int32), np.arange(LONGEST, dtype=np.int32)
-    ones, pattern = jnp.ones(LONGEST), Pattern._trusted((LONGEST,), format, index)
+    ones, pattern = jnp.ones(LONGEST), Pattern._of_valid((LONGEST,), format, index)
     A = SparseTensor(ones, pattern)
     S = A.dynamic(LONGEST)
     assert jax.jit(lambda S: S.sum())(S) == LONGEST
@@ -62,7 +62,7 @@ def test_sums_that_may_be_long(count):
     pointers = np.array([0, 2, count + 2, count + 5], np.int32)
     columns = np.concatenate([np.arange(n, dtype=np.int32) for n in np.diff(pointers)])
     A = SparseTensor(
-        jnp.ones(count + 5), Pattern._trusted((3, 17 << 20), jsparse.Format.of("csr", 2), (pointers, columns))
+        jnp.ones(count + 5), Pattern._of_valid((3, 17 << 20), jsparse.Format.of("csr", 2), (pointers, columns))
     )
     found = jax.jit(lambda S: S.sum(1))(A.dynamic(count + 5))
     np.testing.assert_array_equal(found, np.array([2, count, 3], np.float32))

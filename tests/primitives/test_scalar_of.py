@@ -15,7 +15,7 @@ from jsparse.compiler.schedule import build_loops
 from jsparse.compiler.schedule.statements import plan_statements
 from jsparse.compiler.statement import Statement
 from jsparse.notation import Access
-from jsparse.primitives.elementwise_function import ElementwiseFunction, traced
+from jsparse.primitives.elementwise_function import ElementwiseFunction, trace_elementwise
 from jsparse.primitives.scalar_of import NoScalar, scalar_of
 
 nn = jax.nn
@@ -77,7 +77,7 @@ FORWARD = [name for name in FUNCTIONS if name not in ("is positive", "rounds", "
 
 def function(name: str, dtype: str) -> ElementwiseFunction:
     count = 2 if name in BINARY else 1
-    found, constants = traced(FUNCTIONS[name], [jax.ShapeDtypeStruct((), dtype)] * count)
+    found, constants = trace_elementwise(FUNCTIONS[name], [jax.ShapeDtypeStruct((), dtype)] * count)
     assert not constants
     return found
 

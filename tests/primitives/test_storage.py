@@ -7,8 +7,8 @@ import pytest
 
 import jsparse
 from jsparse.primitives import storage_order
-from jsparse.primitives.routine import swapped
-from jsparse.primitives.storage_order import stored_in
+from jsparse.primitives.routine import swap_last_axes
+from jsparse.primitives.storage_order import transpose_to
 
 DTYPES = ["bool", "int8", "uint16", "float16", "bfloat16", "int32", "float32", "float64", "complex64", "complex128"]
 SHAPES = [(1, 1), (16, 16), (17, 33), (1, 300), (300, 1), (200, 131), (0, 5), (5, 0), (3, 40, 50), (2, 3, 70, 9)]
@@ -28,26 +28,26 @@ def numbers(shape, dtype):
 def test_the_last_two_dimensions_are_exchanged(dtype, shape):
     with jax.enable_x64(True):
         x = numbers(shape, dtype)
-        got = jax.jit(swapped)(x)
+        got = jax.jit(swap_last_axes)(x)
         assert got.dtype == x.dtype
         np.testing.assert_array_equal(got, np.swapaxes(x, -1, -2))
 
 
 def test_large_arrays_are_divided_over_threads():
     x = np.arange(1000 * 2100, dtype=np.int32).reshape(1000, 2100)
-    np.testing.assert_array_equal(swapped(x), x.T)
-    np.testing.assert_array_equal(swapped(x.T.copy()), x)
+    np.testing.assert_array_equal(swap_last_axes(x), x.T)
+    np.testing.assert_array_equal(swap_last_axes(x.T.copy()), x)
 
 
 def test_bits_are_kept():
     x = np.array([[np.nan, -0.0], [np.inf, 1e-45]], np.float32)
-    np.testing.assert_array_equal(np.asarray(swapped(x)).view(np.int32), x.T.copy().view(np.int32))
+    np.testing.assert_array_equal(np.asarray(swap_last_axes(x)).view(np.int32), x.T.copy().view(np.int32))
 
 
 def test_a_batch_is_one_call():
     x = numbers((4, 20, 30), "float32")
-    np.testing.assert_array_equal(jax.vmap(swapped)(x), np.swapaxes(x, 1, 2))
-    np.testing.assert_array_equal(jax.vmap(swapped, 1, 2)(x), np.transpose(x, (2, 0, 1)))
+    np.testing.assert_array_equal(jax.vmap(swap_last_axes)(x), np.swapaxes(x, 1, 2))
+    np.testing.assert_array_equal(jax.vmap(swap_last_axes, 1, 2)(x), np.transpose(x, (2, 0, 1)))
 
 
 @pytest.mark.parametrize("order", [(0,), (0, 1), (1, 0), (0, 2, 1), (1, 2, 0), (2, 0, 1), (2, 1, 0), (0, 2, 3, 1), ()])
@@ -55,7 +55,7 @@ def test_a_batch_is_one_call():
 def test_any_order(order, large, monkeypatch):
     monkeypatch.setattr(storage_order, "LARGE", 0 if large else 1 << 30)
     x = numbers(tuple(range(3, 3 + len(order))), "float32")
-    np.testing.assert_array_equal(stored_in(x, order), np.transpose(x, order))
+    np.testing.assert_array_equal(transpose_to(x, order), np.transpose(x, order))
 
 
 def test_xla_transposes_nothing_large(monkeypatch):

@@ -82,7 +82,9 @@ class Case:
         own, computed = self.arrays[number].dtype.name, accumulator(*(a.dtype.name for a in arrays))
         alike = accumulator(own).startswith("float") == computed.startswith("float")
         alike &= own != "bool" or all(a.dtype == np.bool_ for a in arrays)
-        spec = self.spec.exchanged(number).with_dtype(np.dtype(own if alike else computed), [a.dtype for a in arrays])
+        spec = self.spec.transpose_in(number).with_dtype(
+            np.dtype(own if alike else computed), [a.dtype for a in arrays]
+        )
         return Case.of(spec, arrays)
 
     @property

@@ -253,7 +253,7 @@ class _Stages:
         if linear and self.rng.random() < 0.5:
             number = int(self.rng.integers(count + 1, len(arrays)))
             cotangent = case.integers(spec.result, self.rng, largest, dtype)
-            guarded, arrays = guarded.exchanged(number), (*arrays[:number], *arrays[number + 1 :], cotangent)
+            guarded, arrays = guarded.transpose_in(number), (*arrays[:number], *arrays[number + 1 :], cotangent)
             guarded = guarded.with_dtype(dtype, [array.dtype for array in arrays])
         return Case.of(guarded, arrays).varied(self.rng, 0.7)
 

@@ -68,7 +68,7 @@ class ComposedOperand(SparseOperand):
         if not self.is_spoiled:
             return made
         values = np.where(in_use(made.pattern), np.asarray(made.values), np.array(np.nan, made.dtype))
-        return type(made)._unchecked(jax.device_put(values), made.pattern)
+        return type(made)._wrap(jax.device_put(values), made.pattern)
 
     def resolved(self) -> ComposedOperand:
         """The operand in the same format, all of whose numbers are given."""
@@ -85,7 +85,7 @@ class ComposedOperand(SparseOperand):
             return text
         padding = "A.with_values(jax.numpy.ones(A.nse)).values == 0"
         return (
-            "(lambda A: type(A)._unchecked("
+            "(lambda A: type(A)._wrap("
             f"jax.numpy.where({padding}, jax.numpy.nan, A.values).astype(A.dtype), A.pattern))({text})"
         )
 

@@ -145,4 +145,4 @@ def _numbers(x: object) -> jax.Array:
 
 
 def _with_numbers(x: object, numbers: jax.Array) -> object:
-    return type(x)._unchecked(numbers, x.pattern) if isinstance(x, SparseTensor) else numbers
+    return type(x)._wrap(numbers, x.pattern) if isinstance(x, SparseTensor) else numbers

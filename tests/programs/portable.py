@@ -31,7 +31,7 @@ MACHINES = {
 def run_by_rule(case: Case, rng: np.random.Generator) -> Iterator[tuple[str, Callable[[], np.ndarray]]]:
     """A description of a way to run a case, and the result in that way, in the shape of the spec's result."""
     dtype = case.plan.given.tensors[0].dtype
-    spec = case.spec.with_dtype(np.dtype(dtype), [x.dtype for x in case.arrays]).unscheduled
+    spec = case.spec.with_dtype(np.dtype(dtype), [x.dtype for x in case.arrays]).without_schedule
     machine = str(rng.choice(list(MACHINES)))
     dynamic = [bool(can and rng.random() < 0.5) for can in (not w.pattern.format.is_dense for w in spec.walks)]
     spare = [int(rng.choice([0, 1, 5])) if chosen else None for chosen in dynamic]

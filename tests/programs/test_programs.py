@@ -143,6 +143,6 @@ def test_assembled_results_are_checked():
             check_assembled(good, wrong, None)
     with pytest.raises(AssertionError):
         check_assembled(good, want, Format.of("csr", 2).notation)
-    unsorted = Pattern._trusted((2, 3), Format.of("csr", 2), (np.array([0, 1, 3]), np.array([1, 2, 0])))
+    unsorted = Pattern._of_valid((2, 3), Format.of("csr", 2), (np.array([0, 1, 3]), np.array([1, 2, 0])))
     with pytest.raises(jsparse.PatternError):
         check_assembled(jsparse.SparseTensor(np.ones(3, np.float32), unsorted), want, None)

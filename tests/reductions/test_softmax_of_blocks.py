@@ -35,7 +35,7 @@ def example(format, shape=(7, 11), dynamic=False):
     A = A.dynamic(A.nse + 24) if dynamic else A
     ones = A.with_values(np.ones(A.nse, np.float32))  # 0 in padding
     values = np.where(ones.values == 0, np.nan, A.values) if A.pattern.on_levels is not None else A.values
-    return ComposedTensor._unchecked(jnp.asarray(values), A.pattern), np.asarray(ones.todense()) != 0
+    return ComposedTensor._wrap(jnp.asarray(values), A.pattern), np.asarray(ones.todense()) != 0
 
 
 def reference(x, stored, axis):

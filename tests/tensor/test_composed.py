@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import jsparse
-from jsparse.formats.composed import named
+from jsparse.formats.composed import find_format
 from jsparse.tensor.composed import ComposedTensor, Composition, Part
 
-BSR = named("bsr", "(2, 3)", 2)
+BSR = find_format("bsr", "(2, 3)", 2)
 
 
 def outer():
@@ -34,7 +34,7 @@ def in_slots():
     pattern = jsparse.Pattern(
         (3, 4, 6), "(i, j, s) -> (i : dense, j : compressed, s : singleton)", ([0, 3, 3, 4], [0, 2, 3, 1], [0, 1, 2, 4])
     )
-    return Composition((3, 4), (Part(named("group_coo", "(2)", 2), pattern, (), 6),))
+    return Composition((3, 4), (Part(find_format("group_coo", "(2)", 2), pattern, (), 6),))
 
 
 def test_attributes():

@@ -30,7 +30,7 @@ def tensor(coordinates=(1, 3, 0, 2), pointers=(0, 2, 2, 4)):
     A = jsparse.asarray(DENSE, format="csr", dynamic=True, nse=4)
     assert [list(x) for x in A.pattern.arrays] == [[0, 2, 2, 4], [1, 3, 0, 2]]
     arrays = tuple(jnp.array(x, jnp.int32) for x in (pointers, coordinates))
-    return SparseTensor._unchecked(A.values, DynamicPattern(A.pattern.type, arrays))
+    return SparseTensor._wrap(A.values, DynamicPattern(A.pattern.type, arrays))
 
 
 WRONG = {

@@ -116,7 +116,7 @@ def test_patterns_of_tables_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatc
 def test_the_oldest_results_are_dropped_first() -> None:
     calls: list[int] = []
 
-    @memo.remembered(maxsize=3)
+    @memo.memoize(maxsize=3)
     def doubled(n: int) -> int:
         calls.append(n)
         return 2 * n
@@ -129,7 +129,7 @@ def test_the_oldest_results_are_dropped_first() -> None:
 
 
 def test_the_newest_result_stays_however_large() -> None:
-    @memo.remembered(maxsize=0)
+    @memo.memoize(maxsize=0)
     def identity(n: int) -> int:
         return n
 

@@ -10,7 +10,7 @@ import scipy.sparse
 
 import jsparse
 from jsparse import SparseTensor
-from jsparse.base.arrays import aligned, jax_array
+from jsparse.base.arrays import allocate_aligned, jax_array
 
 SHAPE = (7, 9)
 RNG = np.random.default_rng(0)
@@ -137,7 +137,7 @@ def test_memory_of_the_caller_is_not_shared():
 def test_operands_are_copied(shared, dtype):
     """An operation may read its operands after the call returns, so XLA must not see what the caller writes then. XLA
     would take over an array that is aligned as its own are."""
-    given = aligned((4096,), np.dtype(dtype))
+    given = allocate_aligned((4096,), np.dtype(dtype))
     given[:] = 1
     found = jax_array(given, "numbers", shared=shared)
     given[:] = 0

@@ -161,7 +161,7 @@ def test_deleted_operands_are_named() -> None:
 def test_out_format_needs_a_pattern_only() -> None:
     A, y = KINDS["dynamic"](), jnp.ones((5, 2), jnp.float32)
     expected = np.where(DENSE != 0, 2, 0)
-    bare = SparseTensor._unchecked(None, A.pattern)
+    bare = SparseTensor._wrap(None, A.pattern)
     np.testing.assert_array_equal(jsparse.einsum("ik,jk->ij", y, X, out_format=bare).todense(), expected)
     with pytest.raises(LeafError, match="out_format of 'ik,jk->ij'"):
         jsparse.einsum("ik,jk->ij", y, X, out_format=jax.tree.map(lambda v: v[None], A))

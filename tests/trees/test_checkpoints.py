@@ -122,7 +122,7 @@ def test_messages_about_trees():
     for saved, other in OTHERS.values():
         with pytest.raises(TypeError, match="must have the same pytree structure"):
             jax.lax.cond(True, lambda: saved, lambda: other)  # noqa: B023
-    replaced = SparseTensor._unchecked(np.ones(3), object())
+    replaced = SparseTensor._wrap(np.ones(3), object())
     assert jax.tree_util.keystr(jax.tree_util.tree_leaves_with_path(replaced)[0][0]) == ".values"
 
 

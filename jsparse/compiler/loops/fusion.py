@@ -206,7 +206,7 @@ def reads_elsewhere(writer: Statement, reader: Statement, var: IndexVar) -> Acce
     # elements are complete only after all iterations, so no read of it is in time.
     places = [n for n, index in enumerate(target.indices) if index == var]
     for access in reader.reads:
-        table = next((inner for inner in access.nested() if inner.tensor == target.tensor), None)
+        table = next((inner for inner in access.indirections() if inner.tensor == target.tensor), None)
         if table is not None:
             return table
         if access.tensor == target.tensor and not (places and all(access.indices[n] == var for n in places)):
@@ -233,7 +233,7 @@ def _check_owners(problem: Problem, stmt: nest.Stmt, members: Items[Statement]) 
 def has_copies(problem: Problem, statement: Statement) -> bool:
     """Whether chunks can have copies of the target: it must be a dense array of sums, without indices from tables."""
     target = problem.type_of[statement.target.tensor]
-    return statement.add == "+" and target.positions is None and not statement.target.nested()
+    return statement.add == "+" and target.positions is None and not statement.target.indirections()
 
 
 def contracted(problem: Problem, stmt: nest.Stmt) -> nest.Stmt:

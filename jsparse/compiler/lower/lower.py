@@ -462,7 +462,7 @@ class _Lowerer:
                 index = access.indices[axis.dim] if isinstance(axis, Dense) else ""
                 if not isinstance(index, Access):
                     continue
-                if index.nested():
+                if index.indirections():
                     raise NotImplementedError(f"doubly indirect access {access}")
                 loaded = scope.fresh("index")
                 prelude.append(

@@ -154,7 +154,7 @@ def _rows(loop: Forall, there: Scope, own: AbstractSet[IndexVar]) -> Iterator[ir
     walked = {v for names in problem.walks for v in names}
     for access in _accessed(loop.body, problem):
         names, type_ = access.variables(), problem.type_of[access.tensor]
-        if type_.positions is not None or access.nested() or own.isdisjoint(names):
+        if type_.positions is not None or access.indirections() or own.isdisjoint(names):
             continue
         buffer, left = there.storage.by_name[access.tensor], [v for v in names if v not in there.indices]
         if not left and there.tiled in names:

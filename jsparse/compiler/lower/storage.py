@@ -200,7 +200,7 @@ def _moved(problem: Problem) -> tuple[str, ...]:
     statement = problem.statements[0]
     if problem.patterns or problem.is_assembly or len(problem.statements) != 1:
         return ()
-    if not isinstance(statement.value, Access) or not statement.value.nested() or statement.condition is not None:
+    if not isinstance(statement.value, Access) or not statement.value.indirections() or statement.condition is not None:
         return ()
     return statement.target.tensor, statement.value.tensor
 
@@ -212,7 +212,7 @@ class _Shapes:
 
     def by_name(self) -> dict[str, Shape]:
         found = {name: shape for n in range(len(self.problem.patterns)) for name, shape in self.index_arrays(n)}
-        accesses = {access.tensor: access for one in self.problem.accesses for access in (one, *one.nested())}
+        accesses = {access.tensor: access for one in self.problem.accesses for access in (one, *one.indirections())}
         found |= {tensor.name: self.tensor(tensor, accesses[tensor.name]) for tensor in self.problem.operands}
         for target in self.problem.results:
             found |= self.result(target, accesses[target.name])

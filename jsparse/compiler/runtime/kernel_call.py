@@ -19,7 +19,7 @@ import numpy as np
 
 from jsparse.base import _native
 from jsparse.base.dataclass import dataclass
-from jsparse.base.memo import held_over_forks, remembered
+from jsparse.base.memo import hold_over_forks, memoize
 from jsparse.base.progress import working
 from jsparse.compiler import cache
 from jsparse.compiler.backends import BACKENDS
@@ -65,7 +65,7 @@ def stage(name: str) -> Iterator[None]:
             seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - start
 
 
-@remembered(maxsize=1024)
+@memoize(maxsize=1024)
 def title_of(recipe: str) -> str:
     """The title of a recipe: the kernel's statements, or a description of the routine.
 
@@ -97,7 +97,7 @@ LARGE_RECIPE = 10_000  # characters; the kernels of most recipes are compiled in
 KEPT_KERNELS = 1024  # the most compiled kernels that are kept without a program that uses them
 
 _kernels: OrderedDict[str, RunnableKernel] = OrderedDict()
-_lock = held_over_forks(threading.RLock())
+_lock = hold_over_forks(threading.RLock())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,7 +21,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.compiler.backends import BACKENDS, DEFAULT
 from jsparse.compiler.dtypes import DTYPES, is_complex
 from jsparse.compiler.lower.storage import kernel_buffers
@@ -83,7 +83,7 @@ def backend_of(text: str) -> str:
     return _read(text)[2]
 
 
-@remembered(maxsize=256)  # a first call asks three times, and reads once
+@memoize(maxsize=256)  # a first call asks three times, and reads once
 def _read(text: str) -> tuple[Problem, tuple[Schedule, ...], str]:
     try:
         value = json.loads(text)
@@ -261,7 +261,7 @@ def _check_pattern(type_: PatternType) -> None:
 def _check_names(problem: Problem) -> None:
     names = [buffer.name for buffer in kernel_buffers(problem)]
     _expect(_distinct([*names, *problem.temporaries]), "a name of its own for each tensor and index array")
-    accessed = {inner.tensor for access in problem.accesses for inner in (access, *access.nested())}
+    accessed = {inner.tensor for access in problem.accesses for inner in (access, *access.indirections())}
     _expect(accessed == set(problem.type_of), "an access to each tensor, and each tensor that is accessed")
     for statement in problem.statements:
         numbers = statement.patterns
@@ -312,13 +312,13 @@ def _check_temporary(problem: Problem, tensor: TensorType) -> None:
 def _check_accesses(problem: Problem) -> None:
     targets = {s.target.tensor for s in problem.statements}
     for outer in problem.accesses:
-        for access in (outer, *outer.nested()):
+        for access in (outer, *outer.indirections()):
             tensor = problem.type_of[access.tensor]
             dims = [d for axis in tensor.axes for d in ([axis.dim] if isinstance(axis, Dense) else axis.dims)]
             assembled = problem.is_assembly and access.tensor in targets
             wanted = [] if assembled else list(range(len(access.indices)))
             _expect(sorted(dims) == wanted, f"storage axes of {access} that have each dimension once")
-        for index in outer.nested():
+        for index in outer.indirections():
             tensor = problem.type_of[index.tensor]
             _expect(tensor.positions is None and np.dtype(tensor.dtype).kind in "iu", f"integers in {index}")
             _expect(index.tensor not in targets, f"an operand in {index}")
@@ -333,7 +333,9 @@ def _check_output(problem: Problem) -> None:
     _expect(len(targets) == 1 and not problem.temporaries, "one target")
     _expect(problem.ordered or len(problem.statements) == 1, "one statement")
     (target,) = targets
-    _expect(not target.nested() and _distinct(target.indices), f"an index variable for each dimension of {target}")
+    _expect(
+        not target.indirections() and _distinct(target.indices), f"an index variable for each dimension of {target}"
+    )
     _expect(problem.column_dtype in INDEX_DTYPES, "coordinates of int32 or int64")
     dtype = problem.type_of[target.tensor].dtype
     if isinstance(output, Count):

@@ -444,7 +444,7 @@ def _vectorizes(start: Summary, var: IndexVar) -> bool:
     if size is None or size < 2:
         return False
     carriers = [a for a in problem.assignment.accesses if var in a.variables()]
-    return all(start.stores_innermost(a, var) and not a.nested() for a in carriers)
+    return all(start.stores_innermost(a, var) and not a.indirections() for a in carriers)
 
 
 def _stands_innermost(start: Summary, var: IndexVar) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.compiler.schedule.layout import Stored
 from jsparse.formats import Pattern
 
@@ -37,7 +37,7 @@ def skew(first: Stored, first_level: int, second: Stored, second_level: int) -> 
     return found if found > EVEN else 1.0
 
 
-@remembered(maxsize=REMEMBERED)
+@memoize(maxsize=REMEMBERED)
 def degree_groups(pattern: Pattern, dim: int) -> tuple[np.ndarray, np.ndarray]:
     """Group coordinates of similar degree. Return each group's number of coordinates, and its share of all entries.
 
@@ -55,7 +55,7 @@ def stores_every(pattern: Pattern, dim: int) -> bool:
     return _has_histogram(pattern, dim) and bool(degree_groups(pattern, dim)[0].sum() == pattern.shape[dim])
 
 
-@remembered(maxsize=REMEMBERED)
+@memoize(maxsize=REMEMBERED)
 def pairs_of_groups(first: Pattern, first_dim: int, second: Pattern, second_dim: int) -> np.ndarray:
     """Return the number of entry pairs with equal coordinates, for each pair of groups of the coordinates.
 
@@ -73,7 +73,7 @@ def pairs_of_groups(first: Pattern, first_dim: int, second: Pattern, second_dim:
     return found * first.shape[first_dim] / (float(first.nse) * second.nse)
 
 
-@remembered(maxsize=REMEMBERED)
+@memoize(maxsize=REMEMBERED)
 def common_share(first: Pattern, first_dims: tuple[int, ...], second: Pattern, second_dims: tuple[int, ...]) -> float:
     """Estimate, from a sample, the share of the first pattern's entries that the second pattern also stores.
 
@@ -88,7 +88,7 @@ def common_share(first: Pattern, first_dims: tuple[int, ...], second: Pattern, s
     return float(np.mean(_stores(second, sought)))
 
 
-@remembered(maxsize=REMEMBERED)
+@memoize(maxsize=REMEMBERED)
 def closed_share(
     first: Pattern, dim: int, second: Pattern, third: Pattern, of_first: tuple[int, ...], of_second: tuple[int, ...]
 ) -> float:
@@ -151,13 +151,13 @@ def _has_histogram(pattern: Pattern, dim: int) -> bool:
     return 0 < pattern.shape[dim] <= LARGEST and pattern.nse > 0
 
 
-@remembered(maxsize=REMEMBERED)
+@memoize(maxsize=REMEMBERED)
 def _groups(pattern: Pattern, dim: int) -> np.ndarray:
     """The group of each coordinate: the number of binary digits of its degree, 0 for coordinates without entries."""
     return np.frexp(_histogram(pattern, dim))[1].astype(np.uint8)
 
 
-@remembered(maxsize=REMEMBERED)
+@memoize(maxsize=REMEMBERED)
 def _histogram(pattern: Pattern, dim: int) -> np.ndarray:
     """The number of entries with each coordinate."""
     return np.bincount(pattern.rows()[dim], minlength=pattern.shape[dim]).astype(np.int32)

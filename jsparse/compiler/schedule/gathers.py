@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.compiler.cpu_model import CpuModel
 from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.problem import Dense, Problem
@@ -141,7 +141,7 @@ def gathered_rows(nest: Summary) -> Iterator[GatheredRows]:
     for access in problem.assignment.factors:
         type_ = problem.type_of[access.tensor]
         variables = access.variables()
-        if type_.positions is not None or access.nested() or nest.pattern_vars.isdisjoint(variables):
+        if type_.positions is not None or access.indirections() or nest.pattern_vars.isdisjoint(variables):
             continue
         in_lanes = nest.vector in variables
         summed = [v for v in variables if v in nest.contracted]
@@ -215,7 +215,7 @@ def read_before(pattern: Stored, level: int) -> float:
     return _read_before(pattern, level) if pattern.format.levels[level].kind.has_coordinates else 0.0
 
 
-@remembered(maxsize=64)
+@memoize(maxsize=64)
 def _read_before(pattern: Pattern, level: int) -> float:
     pointers, coordinates, stored = pattern.pointers(level), pattern.coordinates(level), pattern.format.levels[level]
     if len(pointers) < 3:

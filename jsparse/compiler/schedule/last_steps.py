@@ -12,7 +12,7 @@ from math import inf, prod
 
 import numpy as np
 
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.problem import Dense, Positions, Problem
 from jsparse.compiler.schedule.cost import Cost, grain_of, saved_by_lanes, sharing, wide_lanes
@@ -118,7 +118,7 @@ def _steps(problem: Problem, pattern: Stored, number: int, level: int) -> tuple[
     return steps, min(steps, above)
 
 
-@remembered(maxsize=64)
+@memoize(maxsize=64)
 def _counted(pattern: Pattern, lanes: int) -> tuple[tuple[int, int], ...]:
     """Return what `_steps` returns for each level: steps with full lanes, and segments with such a step."""
     arrays = dict(zip(pattern.format.arrays, pattern.arrays, strict=True))
@@ -317,14 +317,14 @@ def _sums_floats(problem: Problem) -> bool:
     return not problem.is_assembly and problem.accumulator == "float32" and problem.statements[0].add == "+"
 
 
-@remembered(maxsize=64)
+@memoize(maxsize=64)
 def _most_of_coordinate(pattern: Pattern, level: int) -> int:
     """The largest number of entries that share a coordinate of one level."""
     coordinates = pattern.to_coords()[pattern.format.order[level]]
     return int(np.unique(coordinates, return_counts=True)[1].max(initial=0))
 
 
-@remembered(maxsize=64)
+@memoize(maxsize=64)
 def _longest_segments(pattern: Pattern) -> tuple[int, ...]:
     """Return the length of each level's longest segment; -1 for levels whose longest segment is not computed."""
     found: list[int] = []

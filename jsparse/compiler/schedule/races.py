@@ -19,7 +19,7 @@ from math import inf
 
 import numpy as np
 
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.compiler.dtypes import unrounded
 from jsparse.compiler.loops.fusion import has_copies
 from jsparse.compiler.problem import Dense
@@ -55,7 +55,7 @@ def split_reason(nest: Summary, loop: str) -> str | None:
 def _target_reason(nest: Summary, loop: str) -> str | None:
     problem, access = nest.problem, nest.statement.target
     target = problem.type_of[access.tensor]
-    if target.positions is not None or access.nested() or not target.axes:
+    if target.positions is not None or access.indirections() or not target.axes:
         return "carry-outs are added to a dense target only"
     axis = target.axes[0]
     if not isinstance(axis, Dense) or access.indices[axis.dim] != loop:
@@ -109,7 +109,7 @@ def may_be_heavy(pattern: Stored) -> bool:
     return _has_segments(pattern.format.levels) and 2 * CHUNKS * _longest(pattern) > pattern.nse
 
 
-@remembered(maxsize=64)
+@memoize(maxsize=64)
 def _longest(pattern: Pattern) -> int:
     """The largest number of entries below one coordinate of the first level."""
     if _is_run(*pattern.format.levels[:2]):

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from jsparse.base.dataclass import dataclass
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.gathers import extent, itemsize
@@ -42,7 +42,7 @@ def is_table(pattern: Pattern) -> bool:
     )
 
 
-@remembered(maxsize=64)
+@memoize(maxsize=64)
 def in_row_blocks(table: Pattern, rows: Pattern, size: int) -> Pattern:
     """Insert a dimension before the last one of a table: the block of `size` rows that contains the row of each point.
 
@@ -58,7 +58,7 @@ def in_row_blocks(table: Pattern, rows: Pattern, size: int) -> Pattern:
     format = Format((*table.format.levels[:-1], Level(SINGLETON, last), Level(SINGLETON, last + 1)))
     dtype = index_dtype(shape, [table.nse])
     blocks = (rows.coordinates(last) // size).astype(dtype)
-    return Pattern._trusted(shape, format, (blocks, table.coordinates(last).astype(dtype)))
+    return Pattern._of_valid(shape, format, (blocks, table.coordinates(last).astype(dtype)))
 
 
 @dataclass(frozen=True, slots=True)

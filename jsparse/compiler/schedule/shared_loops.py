@@ -27,7 +27,7 @@ from jsparse.compiler.schedule.gathers import extent
 from jsparse.compiler.schedule.layout import DynamicPatternInfo, Stored, reordered, with_patterns
 from jsparse.compiler.statement import Statement
 from jsparse.formats.levels import Level
-from jsparse.formats.relayout import derived_format
+from jsparse.formats.relayout import index_format
 from jsparse.notation.assignment import IndexVar
 
 ENOUGH = 8  # iterations of a dense loop that can be divided over threads
@@ -195,7 +195,7 @@ def _reordered_type(type_: PatternType, pattern: Stored, levels: tuple[int, ...]
         return type_
     order = tuple(pattern.format.order[level] for level in levels)
     format = (
-        pattern.with_order(order).format if isinstance(pattern, DynamicPatternInfo) else derived_format(pattern, order)
+        pattern.with_order(order).format if isinstance(pattern, DynamicPatternInfo) else index_format(pattern, order)
     )
     own = tuple(Level(level.kind, n, level.unique) for n, level in enumerate(format.levels[: len(levels)]))
     return replace(type_, levels=own)

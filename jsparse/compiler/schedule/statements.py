@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count, islice
 
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.compiler.dtypes import unrounded
 from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.loops.nest import assignments
@@ -128,7 +128,7 @@ def _cost_of_sharing(problem: Problem, patterns: Sequence[Stored], shared: Seque
     return together / max(apart, 1.0)
 
 
-@remembered(maxsize=4096)
+@memoize(maxsize=4096)
 def _price(problem: Problem, patterns: tuple[Stored, ...], shared: tuple[IndexVar, ...] | None) -> float:
     """Price one statement inside of the loops `shared`. With None, its tensors may be stored in other orders, too."""
     return plan(problem, patterns, as_stored=shared is not None, outer=shared or ()).cost.total

@@ -215,7 +215,7 @@ class OrderFacts(StatementFacts):
         """The only factor in lanes, if each stored entry reads one row of it and nothing else; else None."""
         row_and_lanes = {*self.tail[-1:], self.vector}
         found = [f for f in self.factors if self.vector in f.variables()]
-        if len(found) != 1 or set(found[0].variables()) != row_and_lanes or found[0].nested():
+        if len(found) != 1 or set(found[0].variables()) != row_and_lanes or found[0].indirections():
             return None
         return found[0]
 
@@ -544,7 +544,7 @@ class Summary(LoopFacts):
         tensor = self.problem.type_of[access.tensor]
         last = tensor.axes[-1]
         stored = isinstance(last, Dense) and access.indices[last.dim] == var
-        return stored or (self.concordant and tensor.positions is None and not access.nested())
+        return stored or (self.concordant and tensor.positions is None and not access.indirections())
 
 
 _FACTS = {

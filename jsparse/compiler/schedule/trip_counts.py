@@ -21,7 +21,7 @@ from jsparse.compiler.cpu_model import CpuModel
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.degrees import SAMPLE, common_share, degree_groups, skew
 from jsparse.compiler.schedule.layout import Stored
-from jsparse.formats import Pattern, determined_levels
+from jsparse.formats import Pattern, find_determined_levels
 from jsparse.formats.levels import is_dense_cheap, is_single
 from jsparse.notation.assignment import IndexVar
 
@@ -70,7 +70,7 @@ def single_levels(names: Sequence[IndexVar], walk: Sequence[IndexVar], pattern: 
     levels, moved = pattern.format.levels, walked_levels(names, walk)
     if moved == tuple(range(len(names))):
         return tuple(is_single(levels, n) for n in range(len(names)))
-    return determined_levels(pattern, tuple(pattern.format.order[level] for level in moved))
+    return find_determined_levels(pattern, tuple(pattern.format.order[level] for level in moved))
 
 
 def trip_counts(
@@ -275,7 +275,7 @@ def _fans(problem: Problem, names: Sequence[IndexVar], walk: Sequence[IndexVar],
         counts = [float(size) for size in pattern.level_sizes]
     else:
         sizes = [float(problem.size[var] or UNKNOWN) for var in order]
-        dense_outermost = is_dense_cheap(sizes[0], pattern.nse) and not any(single[1:2])  # as `derived_format` says
+        dense_outermost = is_dense_cheap(sizes[0], pattern.nse) and not any(single[1:2])  # as `index_format` says
         kinds = [(dense_outermost, not dense_outermost, True), *[(False, not one, True) for one in single[1:]]]
         counts = [min(float(pattern.nse), product) for product in accumulate(sizes, mul)]
         counts[0] = sizes[0] if dense_outermost else counts[0]

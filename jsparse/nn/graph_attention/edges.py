@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.errors import ShapeError, represented, shortened
 from jsparse.formats import Format, Pattern
 from jsparse.graph.graphs import Graph, of_ones
@@ -90,7 +90,7 @@ def _with_loops(pattern: Pattern | DynamicPattern) -> Pattern | DynamicPattern:
     return add(others, of_ones(_loops(pattern))).pattern
 
 
-@remembered(maxsize=64)
+@memoize(maxsize=64)
 def _joint(pattern: Pattern) -> Pattern:
     """Return a static pattern with exactly one self-loop at each target. It is made on the host and cached."""
     others = pattern

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.errors import PatternError
 from jsparse.formats import Pattern
 from jsparse.ops.patterns.bands import causal
@@ -37,7 +37,7 @@ def _rows(held: IndexRelation, first: jax.Array, count: int, nse: int | None) ->
     return found
 
 
-@remembered(maxsize=256)
+@memoize(maxsize=256)
 def _most_in_rows(pattern: Pattern, count: int) -> int:
     """Return the largest number of entries in `count` consecutive rows of a mask, in all heads together."""
     lengths = np.bincount(pattern.rows()[-2], minlength=pattern.shape[-2])
@@ -45,7 +45,7 @@ def _most_in_rows(pattern: Pattern, count: int) -> int:
     return int((before[count:] - before[:-count]).max(initial=0)) if count < len(before) else pattern.nse
 
 
-@remembered(maxsize=256)
+@memoize(maxsize=256)
 def _static_part(pattern: Pattern, n: int, m: int) -> Pattern:
     found: Pattern = pattern[..., :n, :m]
     return found

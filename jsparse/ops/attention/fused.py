@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.dataclass import dataclass
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.errors import NotYetSupportedError, ShapeError
 from jsparse.formats import Pattern
 from jsparse.ops.einsum import einsum
@@ -129,7 +129,7 @@ def attend(
     return out.astype(q.dtype)
 
 
-@remembered(maxsize=256)
+@memoize(maxsize=256)
 def _attention(pattern: Pattern | Composition | None, plan: _Plan) -> Callable[..., Any]:
     """Return attention as a function of (q, k, v, dynamic pattern, added, kept, scale), which `jsparse.fuse` compiles.
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
-from jsparse.base.arrays import given_dtype
+from jsparse.base.arrays import parse_dtype
 from jsparse.base.limits import check_bytes
 from jsparse.convert.creation import of_any_array
 from jsparse.errors import PatternError, shortened
@@ -94,7 +94,7 @@ def full(
             f'jsparse.full(shape, x, format="dense"), or jsparse.SparseTensor(jnp.full(P.nse, x), P) for a pattern P.'
         )
     check_bytes(sizes, float_or(kind), "the values of all elements", "Ask for fewer.")
-    return SparseTensor(jnp.full(math.prod(sizes), fill_value, float_or(kind)), Pattern._trusted(sizes, layout, ()))
+    return SparseTensor(jnp.full(math.prod(sizes), fill_value, float_or(kind)), Pattern._of_valid(sizes, layout, ()))
 
 
 def ones(
@@ -167,10 +167,10 @@ def _constant(
 def _constant_values(value: int, nse: int, built: Built, dtype: np.dtype) -> np.ndarray:
     if not built.count:
         return np.zeros(nse, dtype)
-    return built.summed(np.full(built.count, value, dtype))
+    return built.sum_per_slot(np.full(built.count, value, dtype))
 
 
 def float_or(dtype: DTypeLike | None) -> np.dtype:
     """Return `dtype` as JAX converts it, by default JAX's float. Raises DTypeError unless it is numeric."""
-    found = given_dtype(float if dtype is None else dtype, "a dtype of numbers")
+    found = parse_dtype(float if dtype is None else dtype, "a dtype of numbers")
     return np.dtype(jnp.empty((), found).dtype)  # it warns about a dtype that needs x64

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base import _native
-from jsparse.base.arrays import Array, aligned, jax_array
+from jsparse.base.arrays import Array, allocate_aligned, jax_array
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats import Format, Pattern
@@ -179,12 +179,12 @@ def of_pairs(
     pattern, *numbers = made
     values = [gather_blocks([x.values], number, 1, x.dtype) for x, number in zip((left, right), numbers, strict=True)]
     if not is_on_host(*values):
-        return SparseTensor._unchecked(jnp.multiply(*values), pattern)
+        return SparseTensor._wrap(jnp.multiply(*values), pattern)
     dtype = jnp.result_type(*values)
     first, second = (np.asarray(x).astype(dtype, copy=False) for x in values)
     with np.errstate(all="ignore"):
-        products = np.multiply(first, second, out=aligned(first.shape, dtype))
-    return SparseTensor._unchecked(on_device([products], values)[0], pattern)
+        products = np.multiply(first, second, out=allocate_aligned(first.shape, dtype))
+    return SparseTensor._wrap(on_device([products], values)[0], pattern)
 
 
 def _in_segments(
@@ -208,7 +208,7 @@ def _in_segments(
     coordinates = _native.take(first[1], of_left)
     coordinates *= dtype.type(right.shape[last])
     coordinates += _native.take(second[1], of_right)
-    return Pattern._trusted(tuple(shape), format, (pointers, coordinates)), of_left, of_right
+    return Pattern._of_valid(tuple(shape), format, (pointers, coordinates)), of_left, of_right
 
 
 def _pair_and_sort(

@@ -86,7 +86,7 @@ def _random(
             f"Expected the sampler to give values of shape ({count},), as it was asked, but got {values.shape}."
         )
     if not sizes:
-        return SparseTensor(values.astype(dtype) if count else jnp.zeros(1, dtype), Pattern._trusted((), layout, ()))
+        return SparseTensor(values.astype(dtype) if count else jnp.zeros(1, dtype), Pattern._of_valid((), layout, ()))
     if isinstance(key, jax.core.Tracer):
         capacity = sufficient_nse(DynamicType(sizes, layout, count), layout)
         return from_coordinate_blocks(coords, values.astype(dtype), sizes, layout, True, capacity)

@@ -23,7 +23,7 @@ from jsparse.ops.calls.operands import Operands, Place, operands_of
 from jsparse.ops.calls.places import Places, same_pattern
 from jsparse.planning.signature import OutFormat
 from jsparse.tensor.dynamic_pattern import DynamicPattern
-from jsparse.tensor.entrywise import compiled
+from jsparse.tensor.entrywise import jit_map
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor
 
 
@@ -104,8 +104,8 @@ class _Calls:
         if place.pattern is None:
             values = jnp.broadcast_to(_at_all_points(*arrays, points=points), self.operands.shape(place.indices))
             return self._nan_if_overflowed(accesses, place, values)
-        values = compiled(evaluate_call, place.pattern, *arrays, points=points)
-        return SparseTensor._unchecked(self._nan_if_overflowed(accesses, place, values), place.pattern)
+        values = jit_map(evaluate_call, place.pattern, *arrays, points=points)
+        return SparseTensor._wrap(self._nan_if_overflowed(accesses, place, values), place.pattern)
 
     def _nan_if_overflowed(self, accesses: Sequence[Access], place: Place, values: jax.Array) -> jax.Array:
         """Return the values, or NaN if an operand's pattern overflowed: functions may hide the operand's NaN."""
@@ -114,7 +114,7 @@ class _Calls:
             if not isinstance(pattern, DynamicPattern) or same_pattern(pattern, place.pattern):
                 continue
             if jnp.issubdtype(values.dtype, jnp.inexact):
-                values = pattern.poisoned(values)
+                values = pattern.poison(values)
         return values
 
 

@@ -70,7 +70,7 @@ class Operands:
         for index, size in zip(access.indices, _shape(self.tensors[access.tensor]), strict=True):
             if isinstance(index, Access):
                 table = self.tensors[index.tensor]
-                if isinstance(table, jax.core.Tracer) or index.nested():
+                if isinstance(table, jax.core.Tracer) or index.indirections():
                     return True
                 known = np.asarray(table)
                 if known.size and (known.min() < 0 or known.max() >= size):
@@ -96,7 +96,7 @@ class Operands:
     def presence(self, place: Place, access: Access) -> jax.Array:
         """Return an array shaped as by `at`, nonzero exactly where the access has an entry, or reads within range."""
         pattern = self.pattern(access)
-        if not access.nested() and pattern is not None:
+        if not access.indirections() and pattern is not None:
             return self._with_ones(pattern).at(place, Access(_ONES, access.indices))
         dims = [dim for dim, index in enumerate(access.indices) if isinstance(index, Access)]
         ones = jnp.ones([_shape(self.tensors[access.tensor])[dim] for dim in dims], jnp.float32)
@@ -137,7 +137,7 @@ def operands_of(
     found, target = [], statement.target
     for access in statement.read():
         as_operand(tensors[access.tensor], partial("{} of '{}'".format, access.tensor, text), text)
-    for access in (inner for one in (*statement.read(), target) for inner in (*one.nested(), one)):
+    for access in (inner for one in (*statement.read(), target) for inner in (*one.indirections(), one)):
         if access != target:
             check_rank(text, access, _shape(tensors[access.tensor]))
             found.append(_direct(access, _shape(tensors[access.tensor])))

@@ -54,7 +54,7 @@ class Places:
         accesses = dict.fromkeys(access for call in statement.calls for access in call.factors)
         keys = {access: self._number(access) for access in accesses}
         self.keys = tuple((access, number) for access, number in keys.items() if number is not None)
-        self.nested = frozenset(n for n, access in enumerate(self.sources) if access.nested())
+        self.nested = frozenset(n for n, access in enumerate(self.sources) if access.indirections())
         self.numbers = tuple((access, numbers[access.tensor]) for access in accesses if access.tensor in numbers)
         self.known = supports(statement.calls, self.keys, self.numbers)
         self._own: dict[Call, Place | None] = {}
@@ -63,7 +63,7 @@ class Places:
         """Return the index of the pattern where an access has entries; None if the access is present everywhere."""
         if access.is_call or not access.variables():
             return None
-        if access.nested():
+        if access.indirections():
             if not self.operands.may_miss(access):
                 return None
             same = [n for n, source in enumerate(self.sources) if source == access]
@@ -78,7 +78,7 @@ class Places:
         return len(self.sources) - 1
 
     def _is_on(self, source: Access, indices: Sequence[Any], pattern: Pattern | DynamicPattern) -> bool:
-        own = None if source.nested() else self.operands.pattern(source)
+        own = None if source.indirections() else self.operands.pattern(source)
         return own is not None and source.indices == tuple(indices) and same_pattern(own, pattern)
 
     def of_term(self, term: Product) -> dict[Access, Place]:
@@ -91,7 +91,7 @@ class Places:
     def _guard(self, access: Access) -> Iterator[Place]:
         """Yield the place of a factor that has a pattern. No value of the term is needed outside of this pattern."""
         pattern = self.operands.pattern(access)
-        if pattern is not None and not access.nested() and len(set(access.indices)) == len(access.indices):
+        if pattern is not None and not access.indirections() and len(set(access.indices)) == len(access.indices):
             yield Place(_names(access), pattern)
 
     def own(self, call: Call) -> Place | None:
@@ -152,7 +152,7 @@ class Places:
     def _result(self) -> Place | None:
         """The place of the result, if `out_format` is a pattern on which the result is computed; else None."""
         target, given = self.statement.target, self.out_format
-        if target.nested() or not is_sparse(given):
+        if target.indirections() or not is_sparse(given):
             return None
         pattern = pattern_of(given)
         if pattern is None or len(pattern.shape) == len(target.indices):
@@ -162,7 +162,7 @@ class Places:
         found = extended_to(self.operands.text, target, on, self.operands.sizes).pattern
         if isinstance(pattern, DynamicPattern):
             assert not isinstance(found, Pattern)
-            return Place(_names(target), pattern.retyped(found))
+            return Place(_names(target), pattern.with_type(found))
         assert isinstance(found, Pattern)
         return Place(_names(target), found)
 

@@ -14,7 +14,7 @@ from jsparse.errors import DTypeError
 from jsparse.ops.elementwise.called import apply_elementwise, number_or_unknown
 from jsparse.ops.elementwise.map import value_operands
 from jsparse.ops.elementwise.operators import as_operand
-from jsparse.tensor.entrywise import compiled, mapped
+from jsparse.tensor.entrywise import jit_map, map_slots
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
@@ -118,11 +118,11 @@ def power(tensor: TensorLike, exponent: TensorLike) -> SparseTensor | jax.Array:
         return apply_elementwise("pow", "A ** p", (tensor, exponent))
     if not isinstance(exponent, int | float | np.number):
         values = value_operands("A ** p", tensor, exponent)
-        return SparseTensor._unchecked(compiled(operator.pow, tensor.pattern, *map(_array, values)), tensor.pattern)
+        return SparseTensor._wrap(jit_map(operator.pow, tensor.pattern, *map(_array, values)), tensor.pattern)
     check_leaves(tensor, "the operand of **")
     # Not compiled: XLA computes some powers (roots) differently when it compiles them, and jnp's results are expected.
-    raised = mapped(lambda values: values**exponent, tensor.pattern, tensor.values)
-    return SparseTensor._unchecked(raised, tensor.pattern)
+    raised = map_slots(lambda values: values**exponent, tensor.pattern, tensor.values)
+    return SparseTensor._wrap(raised, tensor.pattern)
 
 
 def _has_sign(exponent: TensorLike) -> bool:

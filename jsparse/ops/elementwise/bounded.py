@@ -8,7 +8,7 @@ from typing import Any, overload
 
 import jax
 
-from jsparse.base.limits import checked_nse
+from jsparse.base.limits import parse_nse
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import PatternError
 from jsparse.formats import Pattern
@@ -79,7 +79,7 @@ def _combine_with_capacity(
     nse: int | None,
 ) -> SparseTensor | jax.Array:
     a, b = (as_sparse_operand(x, f"a {symbol} b") for x in (a, b))
-    nse = checked_nse(nse, f"a {symbol} b")
+    nse = parse_nse(nse, f"a {symbol} b")
     if nse is None:
         return combine(a, b)
     if isinstance(a, SparseTensor) and isinstance(b, SparseTensor) and a.shape == b.shape and _is_new(a, b):

@@ -16,7 +16,7 @@ from jsparse.notation import Access
 from jsparse.notation.background import dense_background
 from jsparse.notation.statement import Product, Statement
 from jsparse.planning.planned import plan_statement
-from jsparse.tensor.entrywise import compiled
+from jsparse.tensor.entrywise import jit_map
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 
@@ -77,7 +77,7 @@ def broadcast_divide(tensor: SparseTensor, divisor: Any, by_tensor: bool = False
             f"{divisor.shape}. Divide A.todense() for a larger result."
         )
     found = elements_at_slots("A / B", tensor, divisor)
-    quotients = compiled(truediv, tensor.pattern, *((found, tensor.values) if by_tensor else (tensor.values, found)))
+    quotients = jit_map(truediv, tensor.pattern, *((found, tensor.values) if by_tensor else (tensor.values, found)))
     return tensor.with_values(quotients)
 
 

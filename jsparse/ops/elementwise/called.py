@@ -26,7 +26,7 @@ from jsparse.ops.elementwise.broadcast import common_shape
 from jsparse.ops.elementwise.map import on_one_pattern, result_pattern, value_operands
 from jsparse.ops.shaping.axes import squeeze
 from jsparse.planning.planned import plan_statement
-from jsparse.tensor.entrywise import compiled
+from jsparse.tensor.entrywise import jit_map
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 NAMES = "ABCDE"
@@ -95,8 +95,8 @@ def _of_values(function: str, what: str, given: Sequence[Any]) -> SparseTensor:
     while given[at] is not tensors[0]:
         at += 1
     first, *values = value_operands(what, tensors[0], *given[:at], *given[at + 1 :])
-    found = compiled(meaning(function), tensors[0].pattern, *values[:at], first, *values[at:])
-    return SparseTensor._unchecked(found, result_pattern(*tensors))
+    found = jit_map(meaning(function), tensors[0].pattern, *values[:at], first, *values[at:])
+    return SparseTensor._wrap(found, result_pattern(*tensors))
 
 
 def _cause(given: Sequence[SparseTensor | Array], numbers: Sequence[Background]) -> str:

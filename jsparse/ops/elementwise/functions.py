@@ -17,7 +17,7 @@ from jax.typing import ArrayLike
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.notation.functions import FUNCTIONS, Function
 from jsparse.ops.elementwise.called import apply_elementwise
-from jsparse.tensor.entrywise import compiled, mapped
+from jsparse.tensor.entrywise import jit_map, map_slots
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
@@ -47,7 +47,7 @@ def _of_entries(row: Function, name: str) -> Callable[..., Any]:
         if not isinstance(tensor, SparseTensor):
             return row.function(tensor, *args, **options)
         check_leaves(tensor, f"A in jsparse.{name}(A)")
-        return SparseTensor._unchecked(_values(row.function, tensor, args, options), tensor.pattern)
+        return SparseTensor._wrap(_values(row.function, tensor, args, options), tensor.pattern)
 
     rest = (
         "The function is 0 at 0, so the result equals the function of the dense array."
@@ -108,8 +108,8 @@ def _example(row: Function) -> str:
 def _values(f: Callable[..., Any], tensor: SparseTensor, args: tuple[Any, ...], options: dict[str, Any]) -> jax.Array:
     if all(isinstance(x, bool | int | float | str | None) for x in (*args, *options.values())):
         positional = {f"argument{n}": x for n, x in enumerate(args)}
-        return compiled(_apply_with_options, tensor.pattern, tensor.values, f=f, **positional, **options)
-    return mapped(lambda values: f(values, *args, **options), tensor.pattern, tensor.values)
+        return jit_map(_apply_with_options, tensor.pattern, tensor.values, f=f, **positional, **options)
+    return map_slots(lambda values: f(values, *args, **options), tensor.pattern, tensor.values)
 
 
 def _apply_with_options(values: jax.Array, f: Callable[..., Any], **options: Any) -> jax.Array:

@@ -16,7 +16,7 @@ from jsparse.formats import Pattern
 from jsparse.ops.elementwise.broadcast import elements_at_slots
 from jsparse.tensor.composed import ComposedTensor
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
-from jsparse.tensor.entrywise import mapped
+from jsparse.tensor.entrywise import map_slots
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
@@ -44,7 +44,7 @@ def map_entries(self: SparseTensor, f: Callable[..., Any], *others: TensorLike) 
     """
     operands = [as_sparse_operand(x, "A.map", composed=True) for x in others]
     values = value_operands("A.map", self, *operands)
-    return on_pattern_of(self, mapped(f, self.pattern, *values), *operands)
+    return on_pattern_of(self, map_slots(f, self.pattern, *values), *operands)
 
 
 def value_operands(what: str, first: SparseTensor, *others: Any) -> list[Any]:
@@ -96,7 +96,7 @@ def on_pattern_of(first: SparseTensor, values: jax.Array, *others: SparseTensor)
     """Make a tensor that has these values on the pattern of `first`, which `others` may share. Padding becomes 0."""
     if isinstance(first, ComposedTensor):
         return with_values(first, values)
-    return SparseTensor._unchecked(values, result_pattern(first, *others))
+    return SparseTensor._wrap(values, result_pattern(first, *others))
 
 
 def on_one_pattern(a: SparseTensor, b: SparseTensor) -> bool:

@@ -25,7 +25,7 @@ from jsparse.ops.elementwise.called import apply_elementwise
 from jsparse.ops.elementwise.map import on_one_pattern, on_pattern_of, value_operands
 from jsparse.planning.host.routes import by_kind
 from jsparse.primitives.dense import dense_of_known
-from jsparse.tensor.entrywise import compiled
+from jsparse.tensor.entrywise import jit_map
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
@@ -192,12 +192,12 @@ def _add_or_subtract(
 def _entrywise(function: Callable[..., Any], tensor: SparseTensor, *others: jax.Array) -> SparseTensor:
     """Apply `function(values, *others)` to the stored values; see `tensor.entrywise`."""
     check_leaves(tensor, "an operator's operand", tangents=True)
-    return on_pattern_of(tensor, compiled(function, tensor.pattern, tensor.values, *others))
+    return on_pattern_of(tensor, jit_map(function, tensor.pattern, tensor.values, *others))
 
 
 def _of_values(function: Callable[..., Any], what: str, lhs: SparseTensor, rhs: SparseTensor) -> SparseTensor:
     """Apply a function to the values of two tensors on one pattern."""
-    return on_pattern_of(lhs, compiled(function, lhs.pattern, *value_operands(what, lhs, rhs)), rhs)
+    return on_pattern_of(lhs, jit_map(function, lhs.pattern, *value_operands(what, lhs, rhs)), rhs)
 
 
 def _is_zero(x: object) -> TypeGuard[complex | np.number]:

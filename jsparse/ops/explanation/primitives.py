@@ -20,26 +20,26 @@ from jsparse.ops.explanation.kernel import ExplainedKernel, Place
 from jsparse.ops.explanation.traffic import Traffic, traffic_of_sum
 from jsparse.primitives.assembly import OutputPattern, assembly_order, plan_assembly
 from jsparse.primitives.chain.drafts import ChainError
-from jsparse.primitives.chain.execute import planned
+from jsparse.primitives.chain.execute import plan_chain
 from jsparse.primitives.chain.grouping import Step, groups, refusal
-from jsparse.primitives.chain.translate import translated
+from jsparse.primitives.chain.translate import translate_jaxpr
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.elementwise_function import ElementwiseFunction
 from jsparse.primitives.entries import entries_p
 from jsparse.primitives.entries_spec import Entries, entries_plan
-from jsparse.primitives.execute import flattened, plan_kernel, plan_sum, real_products
+from jsparse.primitives.execute import flatten_spec, plan_kernel, plan_sum, real_products
 from jsparse.primitives.fused import fused_p
 from jsparse.primitives.map_values import map_p
 from jsparse.primitives.permute_values import permute_values_p
 from jsparse.primitives.routine import routine_p
-from jsparse.primitives.softmax import kept_variables, logsumexp_p, softmax_p
+from jsparse.primitives.softmax import logsumexp_p, softmax_p, variables_without
 from jsparse.primitives.spec import PatternAccess, Spec
 from jsparse.primitives.sums import Sum, sum_p
 
 
 def spec_kernel(spec: Spec, dtypes: tuple[str, ...], title: str, **more: Any) -> ExplainedKernel:
     """Explain an einsum's kernel. `dtypes` are real dtypes of the result and the factors (float32 for complex64)."""
-    spec = flattened(spec)
+    spec = flatten_spec(spec)
     plan, _ = plan_kernel(spec, dtypes)
     given = {"formats": formats_of(plan.given, spec.walks), **more}
     return ExplainedKernel(title, plan, pattern_texts(spec.walks), **given)
@@ -61,7 +61,7 @@ def sum_kernels(
         factors, dtype: the dtypes of the factors of each einsum, and of the sum.
         texts: the text of each einsum.
     """
-    specs = tuple(map(flattened, specs))
+    specs = tuple(map(flatten_spec, specs))
     names = tuple(tuple(own.name for own in map(np.dtype, each)) for each in factors)
     planned_sum = plan_sum(specs, names, np.dtype(dtype).name)
     if planned_sum is None:
@@ -225,7 +225,7 @@ def _apart(step: Step, others: Explain) -> Iterator[ExplainedKernel]:
 
 
 def _chain(closed: ClosedJaxpr, cut: str) -> ExplainedKernel:
-    chain = translated(closed)
+    chain = translate_jaxpr(closed)
     if isinstance(chain, ChainError):
         raise chain
     names = Counter(e.primitive.name.removeprefix("jsparse_") for e in closed.jaxpr.eqns)
@@ -238,7 +238,7 @@ def _chain(closed: ClosedJaxpr, cut: str) -> ExplainedKernel:
         computes=False,
     )
     patterns = tuple(repr(walk.pattern) for walk in chain.walks)
-    return ExplainedKernel(title, None, patterns, moves=moved, fused=planned(chain), cut=cut and f"then {cut}")
+    return ExplainedKernel(title, None, patterns, moves=moved, fused=plan_chain(chain), cut=cut and f"then {cut}")
 
 
 def explain_map(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
@@ -272,7 +272,7 @@ def explain_softmax(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
         by_capacity=not is_static,
         computes=False,
     )
-    access, kept = spec.access("A", spec.factors[0]), kept_variables(spec, over)
+    access, kept = spec.access("A", spec.factors[0]), variables_without(spec, over)
     result = str(spec.access("S", spec.factors[0])) if is_softmax else f"L[{', '.join(kept)}]"
     formats = ((str(access), pattern.format.name), (result, pattern.format.name if is_softmax else "dense"))
     name, formula = ("softmax", "exp(x) / Σ exp(x)") if is_softmax else ("logsumexp", "log Σ exp(x)")

@@ -12,8 +12,8 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jsparse.base import _native
-from jsparse.base.arrays import Array, aligned, jax_array
-from jsparse.base.limits import checked_nse
+from jsparse.base.arrays import Array, allocate_aligned, jax_array
+from jsparse.base.limits import parse_nse
 from jsparse.convert.creation import of_any_array
 from jsparse.errors import DTypeError, PatternError, ShapeError, represented, shortened
 from jsparse.formats import Pattern
@@ -92,7 +92,7 @@ def take(
     """
     if isinstance(self, SparseTensor):
         check_leaves(self, "A in A.take")
-    nse = checked_nse(nse, "take")
+    nse = parse_nse(nse, "take")
     dim = _axis(axis, self.ndim)
     kept = indices if isinstance(indices, jax.core.Tracer) else _integers(indices)
     if not jnp.issubdtype(kept.dtype, jnp.integer):
@@ -185,7 +185,7 @@ def elements_of_mask(tensor: SparseTensor, mask: Any) -> jax.Array | None:
     if not isinstance(tensor.pattern, Pattern) or not is_on_host(tensor.values):
         return None
     known, values = np.asarray(mask), np.asarray(tensor.values)
-    found = aligned((int(np.count_nonzero(known)),), values.dtype)
+    found = allocate_aligned((int(np.count_nonzero(known)),), values.dtype)
     rows, done = max(_POINTS // max(known[:1].size, 1), 1), 0
     for start in range(0, len(known), rows):
         first, *others = np.nonzero(known[start : start + rows])

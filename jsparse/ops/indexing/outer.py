@@ -77,7 +77,7 @@ def outer_elements(tensor: SparseTensor, pattern: Pattern, selection: Selection)
     target = steps.pattern.transposed([steps.labels.index(label) for label in labels])
     given: Any = tensor.values
     values = np.ones(target.nse, bool) if given is None else gather_values(given, steps.slots)
-    found: Any = SparseTensor._unchecked(jnp.asarray(values), target).todense()
+    found: Any = SparseTensor._wrap(jnp.asarray(values), target).todense()
     axes: list[int] = []
     for label in labels:
         if label[0] == "group":

@@ -14,7 +14,7 @@ import numpy as np
 from jsparse.convert.dynamic_creation import from_traced_coords
 from jsparse.errors import PatternError
 from jsparse.formats import Pattern
-from jsparse.formats.dynamic import core_type, extended_type
+from jsparse.formats.dynamic import core_type, extend_type
 from jsparse.ops.indexing.at_coords import elements_at
 from jsparse.ops.indexing.gathered import gather_values
 from jsparse.ops.indexing.index import Index
@@ -46,8 +46,8 @@ def select(operand: PatternLike, index: Index, nse: int | None) -> PatternLike |
 def ones_on(pattern: Pattern | DynamicPattern) -> SparseTensor:
     """Return the tensor of ones on a pattern. On a static pattern the values are None, to save memory."""
     if isinstance(pattern, Pattern):
-        return SparseTensor._unchecked(cast(Any, None), pattern)
-    return SparseTensor._unchecked(pattern.in_use(jnp.ones(pattern.nse, jnp.int8)), pattern)
+        return SparseTensor._wrap(cast(Any, None), pattern)
+    return SparseTensor._wrap(pattern.in_use(jnp.ones(pattern.nse, jnp.int8)), pattern)
 
 
 def _select(tensor: SparseTensor, index: Index, nse: int | None) -> SparseTensor | jax.Array:
@@ -114,7 +114,7 @@ def _select_statically(tensor: SparseTensor, pattern: Pattern, selection: Select
     target, slots = (select_outer if len(selection.tables) > 1 else select_static)(pattern, selection)
     values: Any = tensor.values
     moved: Any = values if values is None else gather_values(values, slots)
-    return SparseTensor._unchecked(moved, target)
+    return SparseTensor._wrap(moved, target)
 
 
 def _arrange_dimensions(made: SparseTensor, labels: Sequence[Label], wanted: Sequence[Label]) -> SparseTensor:
@@ -125,9 +125,9 @@ def _arrange_dimensions(made: SparseTensor, labels: Sequence[Label], wanted: Seq
     if not added and axes == sorted(axes):
         return made
     if isinstance(pattern, Pattern):
-        return SparseTensor._unchecked(made.values, pattern.extended(added).transposed(axes))
-    extended = pattern.retyped(extended_type(pattern.type, added))
-    return SparseTensor._unchecked(made.values, extended.transposed(axes))
+        return SparseTensor._wrap(made.values, pattern.extended(added).transposed(axes))
+    extended = pattern.with_type(extend_type(pattern.type, added))
+    return SparseTensor._wrap(made.values, extended.transposed(axes))
 
 
 def select_mapped(tensor: SparseTensor, selectors: Sequence[Strided], nse: int | None) -> SparseTensor:
@@ -168,8 +168,8 @@ def _select_in_storage_order(
     outer = len(core.shape)
     type_ = dynamic_type(sizes, source.format, core.nse * prod(sizes[outer:]) if nse is None else nse)
     if 0 in sizes:
-        empty = DynamicPattern.empty(type_).overflowed_with(source)
-        return SparseTensor._unchecked(jnp.zeros(type_.nse, tensor.dtype), empty)
+        empty = DynamicPattern.empty(type_).propagate_overflow(source)
+        return SparseTensor._wrap(jnp.zeros(type_.nse, tensor.dtype), empty)
     coords = expand(source.arrays, core)
     new = (coords - starts[:outer, None]) // steps[:outer, None]
     exact = new * steps[:outer, None] + starts[:outer, None] == coords
@@ -181,5 +181,5 @@ def _select_in_storage_order(
             blocks = jnp.take(blocks, picked, axis, mode="clip")
     made = from_traced_coords(jnp.where(inside, new, -1), blocks, type_)
     assert isinstance(made.pattern, DynamicPattern)
-    pattern = made.pattern.overflowed_with(source)
-    return SparseTensor._bounded(made.values, pattern)
+    pattern = made.pattern.propagate_overflow(source)
+    return SparseTensor._poison_on_overflow(made.values, pattern)

@@ -42,7 +42,7 @@ def select_static(pattern: Pattern, selection: Selection) -> tuple[Pattern, Posi
     if arrays is None:
         order = _order(pattern.format, selection) if entries.in_order else None
         return _build_pattern(entries.slots, entries.rows(), selection, format, order)
-    return Pattern._trusted(selection.shape, format, tuple(map(_own, arrays))), entries.slots
+    return Pattern._of_valid(selection.shape, format, tuple(map(_own, arrays))), entries.slots
 
 
 def _build_pattern(

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.errors import PatternError
 from jsparse.formats import DynamicType, Format, Pattern, default_format
 from jsparse.formats.dynamic import core_type
@@ -76,10 +76,10 @@ def select_segment(tensor: SparseTensor, selection: Selection, format: Format, n
         slots = jnp.arange(type_.nse, dtype=first.dtype)
         where = jnp.where(slots < count, first + slots, pattern.nse)
         values = jnp.asarray(values).at[where].get(mode="fill", fill_value=0)
-    return SparseTensor._unchecked(values, made)
+    return SparseTensor._wrap(values, made)
 
 
-@remembered(maxsize=256)
+@memoize(maxsize=256)
 def _longest(pattern: Pattern) -> tuple[int, ...]:
     """Return the largest number of positions below one coordinate of the outermost level, which is dense: one number
     for each lower level, and a last number for the slots."""
@@ -121,7 +121,7 @@ def _arrays(pattern: Pattern, type_: DynamicType, at: jax.Array) -> tuple[tuple[
     return tuple(found), (first, count)
 
 
-@remembered(maxsize=64)
+@memoize(maxsize=64)
 def _pad_for_slices(pattern: Pattern, lengths: tuple[int, ...]) -> tuple[np.ndarray, ...]:
     """Pad the index arrays of a pattern, so that a slice of the given length may start at any element."""
     ends = (a[-1:] if len(a) else np.zeros(1, a.dtype) for a in pattern.arrays)

@@ -64,10 +64,10 @@ def pattern_of_progressions(what: str, rows: Progressions, shape: tuple[int, int
                 f"Expected a format that stores the entries of jsparse.pattern.{what} and nothing else, but {layout} "
                 "needs them to be consecutive in each row. Use csr."
             )
-        return Pattern._trusted(shape, RUNS, runs)
+        return Pattern._of_valid(shape, RUNS, runs)
     if isinstance(layout, Format) and layout.is_dense and rows.total() == prod(shape):
-        return Pattern._trusted(shape, layout, ())
-    pattern = Pattern._trusted(shape, CSR, rows.compressed(shape))
+        return Pattern._of_valid(shape, layout, ())
+    pattern = Pattern._of_valid(shape, CSR, rows.to_compressed(shape))
     return pattern if layout == CSR else exactly(what, pattern.rows(), shape, layout)
 
 

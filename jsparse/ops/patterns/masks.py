@@ -101,8 +101,8 @@ def full(shape: int | Sequence[int], *, format: FormatLike | None = None) -> Pat
         return pattern_of_progressions("full", rows, (dims[0], dims[1]), layout)
     plain = layout if isinstance(layout, Format) else default_format(len(dims))
     check_nse(prod(dims), plain, dims)
-    whole = Pattern._trusted(dims, Format.dense(len(dims)), ())
-    return Pattern._trusted(dims, plain, ()) if is_dense else exactly("full", whole.rows(), dims, layout)
+    whole = Pattern._of_valid(dims, Format.dense(len(dims)), ())
+    return Pattern._of_valid(dims, plain, ()) if is_dense else exactly("full", whole.rows(), dims, layout)
 
 
 def from_mask(mask: ArrayLike, *, format: FormatLike | None = None) -> Pattern:

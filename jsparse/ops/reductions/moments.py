@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
-from jsparse.base.arrays import given_dtype
+from jsparse.base.arrays import parse_dtype
 from jsparse.compiler.dtypes import part, unrounded
 from jsparse.convert.creation import of_any_array
 from jsparse.ops.reductions.axes import axes_to_reduce, elements_per_result, with_kept_axes
@@ -108,7 +108,7 @@ def _square(x: jax.Array) -> jax.Array:
 def _real(tensor: SparseTensor, dtype: DTypeLike | None) -> np.dtype:
     """Return the dtype of a variance: `dtype` if it is given, else the default of `var`."""
     if dtype is not None:
-        return given_dtype(dtype, "dtype= of a reduction")
+        return parse_dtype(dtype, "dtype= of a reduction")
     if not jnp.issubdtype(tensor.dtype, jnp.inexact):
         return np.dtype(jnp.result_type(float))
     return np.dtype(part(tensor.dtype.name))

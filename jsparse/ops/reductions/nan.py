@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from jsparse._compat import allow_infinities
-from jsparse.base.arrays import given_dtype
+from jsparse.base.arrays import parse_dtype
 from jsparse.compiler.dtypes import part, unrounded
 from jsparse.convert.creation import of_any_array
 from jsparse.ops.reductions import reductions
@@ -68,7 +68,7 @@ def nanmean(
     if not jnp.issubdtype(self.dtype, jnp.inexact):
         return reductions.mean(self, axis, dtype, keepdims=keepdims, stored=stored)
     reduced = axes_to_reduce(axis, self.ndim)
-    target = self.dtype if dtype is None else given_dtype(dtype, "dtype= of jsparse.nanmean")
+    target = self.dtype if dtype is None else parse_dtype(dtype, "dtype= of jsparse.nanmean")
     left_out: Any = sum_of_entries(self.map(jnp.isnan), reduced, jnp.int32, "dense")
     number: Any = counts(self, reduced) if stored else elements_per_result(self, reduced, "nanmean")
     number = (number - left_out).astype(part(unrounded(self.dtype.name)))

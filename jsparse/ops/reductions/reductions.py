@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
-from jsparse.base.arrays import given_dtype
+from jsparse.base.arrays import parse_dtype
 from jsparse.compiler.dtypes import part, unrounded
 from jsparse.convert.creation import of_any_array
 from jsparse.ops.reductions.axes import axes_to_reduce, elements_per_result, with_kept_axes
@@ -79,7 +79,7 @@ def mean(
     check_leaves(self, "A in A.mean")
     reduced = axes_to_reduce(axis, self.ndim)
     inexact = jnp.issubdtype(self.dtype, jnp.inexact)
-    target = given_dtype(dtype, "dtype= of A.mean") if dtype is not None else self.dtype
+    target = parse_dtype(dtype, "dtype= of A.mean") if dtype is not None else self.dtype
     target = target if inexact or dtype is not None else jnp.result_type(float)
     tensor = self if inexact else self.astype(jnp.result_type(float))
     total = wide_sum(tensor, reduced)
@@ -223,7 +223,7 @@ def _nonzero(tensor: SparseTensor) -> SparseTensor:
 def _accumulator_dtype(own: np.dtype, requested: DTypeLike | None) -> np.dtype:
     """Return the requested dtype, or by default the dtype of jnp.sum for entries of the dtype `own`."""
     if requested is not None:
-        return given_dtype(requested, "dtype= of a reduction")
+        return parse_dtype(requested, "dtype= of a reduction")
     return jax.eval_shape(jnp.sum, jax.ShapeDtypeStruct((1,), own)).dtype
 
 

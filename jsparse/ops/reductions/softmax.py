@@ -21,7 +21,7 @@ from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
 from jsparse.ops.reductions.axes import axes_to_reduce, with_kept_axes
 from jsparse.primitives.einsum import CHECKPOINT_NAME
-from jsparse.primitives.softmax import kept_variables, logsumexp_p, softmax_p
+from jsparse.primitives.softmax import logsumexp_p, softmax_p, variables_without
 from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 from jsparse.tensor.composed import ComposedTensor
 from jsparse.tensor.leaves import check_leaves
@@ -102,7 +102,7 @@ def softmax(A: TensorLike, axis: Axis = -1) -> SparseTensor | jax.Array:
         weights = shifted.map(lambda x, s: jnp.where(s == 0, 0, jnp.exp(x) / jnp.where(s == 0, 1, s)), sums)
         return weights.astype(A.dtype)
     values = softmax_p.bind(*same_varying(operands), spec=spec, over=over, are_slopes=False).reshape(A.values.shape)
-    return SparseTensor._unchecked(with_checkpoint_name(values, CHECKPOINT_NAME), A.pattern)
+    return SparseTensor._wrap(with_checkpoint_name(values, CHECKPOINT_NAME), A.pattern)
 
 
 def logsumexp(A: TensorLike, axis: Axis = None, *, keepdims: bool = False) -> jax.Array:
@@ -119,16 +119,16 @@ def logsumexp(A: TensorLike, axis: Axis = None, *, keepdims: bool = False) -> ja
     if isinstance(A, ComposedTensor):
         # The digits of each dimension are joined, and what lies beyond the shape is cut off.
         dims = [dim for dim in range(A.ndim) if dim not in reduced]
-        padded = A.pattern.parts[0].format.blocks.padded(A.shape)
+        padded = A.pattern.parts[0].format.blocks.round_up(A.shape)
         found = logsumexp(*_in_digits(A, reduced)).reshape([padded[dim] for dim in dims])
         found = found[tuple(slice(A.shape[dim]) for dim in dims)]
         return with_kept_axes(found, reduced, A.ndim, keepdims)
     if not A.ndim:
         return A.values[0]
     over, (operands, spec) = _variables(A, reduced), _spec(A)
-    spec = Spec(spec.factors, ArrayAccess(kept_variables(spec, over)), spec.walks, spec.sizes)
+    spec = Spec(spec.factors, ArrayAccess(variables_without(spec, over)), spec.walks, spec.sizes)
     found = logsumexp_p.bind(*same_varying(operands), spec=spec, over=over)
-    kept = kept_variables(spec, over)  # in storage order
+    kept = variables_without(spec, over)  # in storage order
     wanted = [v for v in letters_of(A.ndim) if v not in over]
     found = jnp.transpose(with_checkpoint_name(found, CHECKPOINT_NAME), [kept.index(v) for v in wanted])
     return with_kept_axes(found, reduced, A.ndim, keepdims)
@@ -187,7 +187,7 @@ def _spec(tensor: SparseTensor) -> tuple[tuple[jax.Array, ...], Spec]:
 def _is_large(spec: Spec, over: tuple[str, ...], tensor: SparseTensor) -> bool:
     """Whether an array with one element per row, such as the rows' maxima, would be much larger than the tensor."""
     sizes = dict(spec.sizes)
-    return prod(sizes[v] for v in kept_variables(spec, over)) > max(SPARE, 4 * tensor.nse)
+    return prod(sizes[v] for v in variables_without(spec, over)) > max(SPARE, 4 * tensor.nse)
 
 
 def _subtract_row_maxima(tensor: SparseTensor, over: tuple[str, ...]) -> tuple[SparseTensor, SparseTensor | jax.Array]:

@@ -18,7 +18,7 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from jsparse.base.limits import check_bytes
-from jsparse.base.memo import Owner, remembered
+from jsparse.base.memo import Owner, memoize
 from jsparse.compiler.dtypes import unrounded
 from jsparse.compiler.semiring import Semiring
 from jsparse.errors import DTypeError
@@ -138,7 +138,7 @@ def as_run(tensor: SparseTensor) -> SparseTensor:
     """
     if not isinstance(tensor.pattern, Pattern):
         return tensor
-    return SparseTensor._unchecked(tensor.values, _run(tensor.nse)[0])
+    return SparseTensor._wrap(tensor.values, _run(tensor.nse)[0])
 
 
 @lru_cache(maxsize=64)
@@ -168,7 +168,7 @@ def counts(tensor: SparseTensor, reduced: Sequence[int]) -> SparseTensor | jax.A
     return einsum(subscripts_of(tensor, reduced), counted, out_format="dense", preferred_element_type=jnp.int32)
 
 
-@remembered(maxsize=256)
+@memoize(maxsize=256)
 def _of_static(pattern: Pattern, reduced: tuple[int, ...]) -> Fullness:
     if pattern.nse == prod(pattern.shape):
         return "always"

@@ -57,7 +57,7 @@ def split_format(format: Format, shape: Sequence[int], carried: int) -> Lead:
 
 def lead_pattern(pattern: Pattern, lead: Lead) -> Pattern:
     """Return the lead of a static pattern: the pattern without its blocks. It shares the index arrays."""
-    return Pattern._trusted(lead.shape, lead.format, pattern.arrays, pattern.identity()) if lead.block else pattern
+    return Pattern._of_valid(lead.shape, lead.format, pattern.arrays, pattern.identity()) if lead.block else pattern
 
 
 def lead_type(type_: DynamicType, lead: Lead) -> DynamicType:

@@ -22,7 +22,7 @@ Joined: TypeAlias = tuple[tuple[np.ndarray, ...], np.ndarray | None]
 def as_stored(pattern: Pattern | DynamicPattern) -> Stored:
     """Return the entries of a pattern whose index arrays are known."""
     if isinstance(pattern, DynamicPattern):
-        return pattern.stored()
+        return pattern.to_stored()
     return Stored(pattern.shape, pattern.format, pattern.arrays)
 
 

@@ -17,13 +17,13 @@ from jsparse.base.dataclass import dataclass
 from jsparse.convert.dynamic_creation import from_traced_coords
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats import DynamicType, Format, Pattern
-from jsparse.formats.dynamic import extended_type, padded_arrays, transposed_type
+from jsparse.formats.dynamic import extend_type, pad_arrays, transpose_type
 from jsparse.formats.validate import sizes_of
 from jsparse.ops.relocation.blocks import Lead, lead_pattern, lead_type, split_format
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Offset
 from jsparse.ops.relocation.joined import as_stored, join_parts
 from jsparse.ops.relocation.values import gather_blocks
-from jsparse.primitives.host import is_on_host, on_device, padded
+from jsparse.primitives.host import is_on_host, on_device, pad_values
 from jsparse.primitives.routine import expand
 from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -70,7 +70,7 @@ def relocate(tensors: Sequence[SparseTensor], relocation: Relocation) -> SparseT
     known = all(isinstance(tensor.pattern, Pattern) for tensor in tensors)
     carried = _count_carried_levels(tensors, relocation)
     if known and (joined := _join_without_sort(tensors, relocation)) is not None:
-        return SparseTensor._unchecked(joined[1], Pattern._trusted(relocation.shape, relocation.format, joined[0]))
+        return SparseTensor._wrap(joined[1], Pattern._of_valid(relocation.shape, relocation.format, joined[0]))
     if known:
         return _static(tensors, relocation, carried)
     if relocation.is_wide:
@@ -78,11 +78,11 @@ def relocate(tensors: Sequence[SparseTensor], relocation: Relocation) -> SparseT
         check_width(np.dtype(np.int64), f"a dynamic tensor with positions up to {reached:,}")
     if relocation.capacity is not None and all(map(_can_be_static, tensors)):
         target = split_format(relocation.format, relocation.shape, carried)
-        type_ = transposed_type(_type_of(target, relocation.capacity), target.axes)
+        type_ = transpose_type(_type_of(target, relocation.capacity), target.axes)
         arrays, values = _join_without_sort(tensors, relocation) or _relocate_on_host(tensors, relocation, carried)
         if len(values) <= type_.nse:
-            pattern = DynamicPattern(type_, tuple(on_device(padded_arrays(type_, arrays))))
-            return SparseTensor._unchecked(padded(values, type_.nse), pattern)
+            pattern = DynamicPattern(type_, tuple(on_device(pad_arrays(type_, arrays))))
+            return SparseTensor._wrap(pad_values(values, type_.nse), pattern)
     return _dynamic(tuple(map(_with_leaves, tensors)), relocation, carried)
 
 
@@ -117,7 +117,7 @@ def _can_be_static(tensor: SparseTensor) -> bool:
 
 def _type_of(target: Lead, capacity: int) -> DynamicType:
     """The dynamic type of a result whose block dimensions come last."""
-    return extended_type(dynamic_type(target.shape, target.format, capacity // max(target.elements, 1)), target.block)
+    return extend_type(dynamic_type(target.shape, target.format, capacity // max(target.elements, 1)), target.block)
 
 
 def _check_largest(relocation: Relocation) -> None:
@@ -148,8 +148,8 @@ def _with_leaves(tensor: SparseTensor) -> SparseTensor:
     """The tensor with index arrays as leaves, so that one program serves all patterns of its type."""
     if isinstance(tensor.pattern, DynamicPattern) or tensor.format.is_dense:
         return tensor
-    pattern = DynamicPattern.padded(tensor.pattern, dynamic_type(tensor.shape, tensor.format, tensor.nse))
-    return SparseTensor._unchecked(tensor.values, pattern)
+    pattern = DynamicPattern.pad_static(tensor.pattern, dynamic_type(tensor.shape, tensor.format, tensor.nse))
+    return SparseTensor._wrap(tensor.values, pattern)
 
 
 def _static(tensors: Sequence[SparseTensor], relocation: Relocation, carried: int) -> SparseTensor:
@@ -170,7 +170,7 @@ def _static(tensors: Sequence[SparseTensor], relocation: Relocation, carried: in
     values = gather_blocks([tensor.values for tensor in tensors], gather, target.elements, dtype)
     if target.block:
         pattern = pattern.extended(target.block).transposed(target.axes)
-    return SparseTensor._unchecked(values, pattern)
+    return SparseTensor._wrap(values, pattern)
 
 
 def _compose_gather(
@@ -239,8 +239,8 @@ def _dynamic(tensors: tuple[SparseTensor, ...], relocation: Relocation, carried:
     assert isinstance(pattern, DynamicPattern)
     for tensor in tensors:
         if isinstance(tensor.pattern, DynamicPattern):
-            pattern = pattern.overflowed_with(tensor.pattern)
-    return SparseTensor._bounded(values, pattern.transposed(target.axes))
+            pattern = pattern.propagate_overflow(tensor.pattern)
+    return SparseTensor._poison_on_overflow(values, pattern.transposed(target.axes))
 
 
 def _move_entries(

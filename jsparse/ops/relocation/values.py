@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base import _native
-from jsparse.base.arrays import Array, aligned
+from jsparse.base.arrays import Array, allocate_aligned
 from jsparse.base.limits import check_bytes
 from jsparse.ops.evaluate import evaluate
 from jsparse.primitives import host
@@ -63,7 +63,7 @@ def gather_blocks(
 
 def _on_host(values: Sequence[np.ndarray], gather: np.ndarray | None, block: int) -> np.ndarray:
     if gather is None:
-        return np.concatenate(values, out=aligned((sum(map(len, values)),), values[0].dtype))
+        return np.concatenate(values, out=allocate_aligned((sum(map(len, values)),), values[0].dtype))
     whole = np.ascontiguousarray(values[0]) if len(values) == 1 else np.concatenate(values)
     if not whole.size:
         return np.zeros(len(gather) * block, whole.dtype)

@@ -12,7 +12,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.convert.creation import of_any_array
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats import DynamicType, Pattern
-from jsparse.formats.dynamic import extended_type
+from jsparse.formats.dynamic import extend_type
 from jsparse.ops.einsum import einsum
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
 from jsparse.ops.relocation.formats import remaining_format
@@ -88,9 +88,9 @@ def expand_dims(a: SparseLike, axis: int | Sequence[int]) -> SparseTensor:
     axes = [next(added) if dim in new else next(kept) for dim in range(ndim)]
     pattern = tensor.pattern
     if isinstance(pattern, Pattern):
-        return SparseTensor._unchecked(tensor.values, pattern.extended([1] * count).transposed(axes))
-    wider = pattern.retyped(extended_type(pattern.type, [1] * count))
-    return SparseTensor._unchecked(tensor.values, wider.transposed(axes))
+        return SparseTensor._wrap(tensor.values, pattern.extended([1] * count).transposed(axes))
+    wider = pattern.with_type(extend_type(pattern.type, [1] * count))
+    return SparseTensor._wrap(tensor.values, wider.transposed(axes))
 
 
 def squeeze(a: SparseLike, axis: Axis = None) -> SparseTensor | jax.Array:
@@ -130,12 +130,8 @@ def _without_dense(tensor: SparseTensor, dims: Sequence[int]) -> SparseTensor:
     shape = tuple(tensor.shape[dim] for dim in kept)
     pattern = tensor.pattern
     if isinstance(pattern, Pattern):
-        return SparseTensor._unchecked(
-            tensor.values, Pattern._trusted(shape, format, pattern.arrays, pattern.identity())
-        )
-    return SparseTensor._unchecked(
-        tensor.values, DynamicPattern(DynamicType(shape, format, pattern.nse), pattern.arrays)
-    )
+        return SparseTensor._wrap(tensor.values, Pattern._of_valid(shape, format, pattern.arrays, pattern.identity()))
+    return SparseTensor._wrap(tensor.values, DynamicPattern(DynamicType(shape, format, pattern.nse), pattern.arrays))
 
 
 def _without_sparse(tensor: SparseTensor, dims: Sequence[int]) -> SparseTensor:

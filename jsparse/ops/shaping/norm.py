@@ -16,7 +16,7 @@ from jsparse.formats.levels import COMPRESSED
 from jsparse.ops.einsum import einsum
 from jsparse.ops.reductions.stored import as_run
 from jsparse.ops.relocation.operands import as_axes, as_tensor
-from jsparse.tensor.entrywise import compiled
+from jsparse.tensor.entrywise import jit_map
 from jsparse.tensor.sparse_tensor import Axis, SparseLike, SparseTensor
 
 
@@ -113,7 +113,7 @@ def _sum_over_axes(tensor: SparseTensor, axes: Sequence[int]) -> jax.Array:
 
 
 def _map(function: Callable[..., jax.Array], tensor: SparseTensor, **options: Any) -> SparseTensor:
-    return SparseTensor._unchecked(compiled(function, tensor.pattern, tensor.values, **options), tensor.pattern)
+    return SparseTensor._wrap(jit_map(function, tensor.pattern, tensor.values, **options), tensor.pattern)
 
 
 def _square(x: jax.Array) -> jax.Array:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import Array
-from jsparse.base.limits import checked_nse
+from jsparse.base.limits import parse_nse
 from jsparse.errors import DTypeError, PatternError, ShapeError, represented, shortened
 from jsparse.formats import Format, Level, Pattern
 from jsparse.formats.levels import COMPRESSED
@@ -52,7 +52,7 @@ def top_k(a: SparseLike, k: jax.Array | int, axis: int = -1, *, nse: int | None 
     if known is not None:
         rows = prod(size for dim, size in enumerate(tensor.shape) if dim != at)
         capacity = min(capacity, rows * known * _trailing(tensor.format, tensor.shape))
-    return select_slots(tensor, _largest(tensor, count, at), checked_nse(nse, "top_k"), capacity)
+    return select_slots(tensor, _largest(tensor, count, at), parse_nse(nse, "top_k"), capacity)
 
 
 def sort(a: SparseLike, axis: int = -1, *, descending: bool = False, stable: bool = True) -> SparseTensor:
@@ -228,7 +228,7 @@ def _largest(tensor: SparseTensor, count: int | np.integer | jax.Array, axis: in
     if _is_by_rows(tensor.format, axis):
         return largest(tensor.values, count, tensor.pattern.arrays[-2])
     numbers = np.arange(tensor.nse, dtype=np.int32 if tensor.nse < 2**31 else np.int64)
-    rows = _by_rows(SparseTensor._unchecked(on_device(numbers), tensor.pattern), axis)
+    rows = _by_rows(SparseTensor._wrap(on_device(numbers), tensor.pattern), axis)
     starts, slots = rows.pattern.arrays[-2], rows.values
     if is_traced(tensor.values, slots):
         kept = largest(jax.lax.stop_gradient(tensor.values)[slots], count, starts)
@@ -247,12 +247,12 @@ def _sort_rows(rows: SparseTensor, axis: int, descending: bool) -> SparseTensor:
     values, places = _sort_values(rows.values, starts, rows.shape[axis], descending)
     if isinstance(pattern, Pattern) and is_known(places):
         arrays = (*above, starts, np.asarray(places))
-        return SparseTensor._unchecked(values, Pattern._trusted(pattern.shape, pattern.format, arrays))
+        return SparseTensor._wrap(values, Pattern._of_valid(pattern.shape, pattern.format, arrays))
     dynamic = rows.dynamic().pattern
     assert isinstance(dynamic, DynamicPattern)
     *above, starts, _ = dynamic.arrays
     arrays = (*above, starts, places.astype(dynamic.index_dtype))
-    return SparseTensor._unchecked(values, DynamicPattern(dynamic.type, arrays))
+    return SparseTensor._wrap(values, DynamicPattern(dynamic.type, arrays))
 
 
 def _sort_values(values: Array, starts: Array, width: int, descending: bool) -> tuple[jax.Array, Array]:

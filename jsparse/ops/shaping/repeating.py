@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 
 from jsparse.base.arrays import host_array, is_integer
 from jsparse.base.dataclass import dataclass
-from jsparse.base.limits import check_bytes, checked_nse
+from jsparse.base.limits import check_bytes, parse_nse
 from jsparse.errors import ShapeError, represented, shortened
 from jsparse.formats import Pattern
 from jsparse.formats.set_operations import without_ranges
@@ -48,7 +48,7 @@ def repeat(a: SparseLike, repeats: int | ArrayLike, axis: int | None = None, *, 
     if axis is None:
         tensor = ravel(tensor)
     at = as_axis(0 if axis is None else axis, tensor.ndim, "repeat")
-    nse = checked_nse(nse, "repeat")
+    nse = parse_nse(nse, "repeat")
     counts = _counts(repeats, tensor.shape[at])
     if isinstance(counts, int):
         repeated = _repeat_elements(tensor, [counts if dim == at else 1 for dim in range(tensor.ndim)], neighbours=True)
@@ -167,9 +167,9 @@ def _enlarge_trailing_level(tensor: SparseTensor, dim: int, size: int) -> Sparse
         values = jnp.broadcast_to(tensor.values.reshape(above, 1, below), (above, size, below)).reshape(-1)
     pattern: Any = tensor.pattern
     if isinstance(pattern, Pattern):
-        wide = Pattern._trusted(shape, pattern.format, pattern.arrays, pattern.identity())
-        return SparseTensor._unchecked(values, wide)
-    return SparseTensor._unchecked(
+        wide = Pattern._of_valid(shape, pattern.format, pattern.arrays, pattern.identity())
+        return SparseTensor._wrap(values, wide)
+    return SparseTensor._wrap(
         values, DynamicPattern(dynamic_type(shape, pattern.format, pattern.nse * size), pattern.arrays)
     )
 

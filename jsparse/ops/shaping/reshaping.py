@@ -15,7 +15,7 @@ from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import NotYetSupportedError, ShapeError, represented, shortened
 from jsparse.formats import DynamicType, Format, Pattern
-from jsparse.formats.dynamic import extended_type
+from jsparse.formats.dynamic import extend_type
 from jsparse.formats.parse import NAMES, has_name
 from jsparse.ops.einsum import einsum
 from jsparse.ops.relocation.blocks import lead_pattern, lead_type, split_format
@@ -122,9 +122,9 @@ def _without_entries(tensor: SparseTensor, shape: tuple[int, ...], format: Forma
     """Return an empty tensor of a shape that has no elements, with the dtype of `tensor`."""
     target = format or default_in(shape, 0)
     if isinstance(tensor.pattern, DynamicPattern):
-        return SparseTensor._unchecked(tensor.values[:0], DynamicPattern.empty(dynamic_type(shape, target, 0)))
+        return SparseTensor._wrap(tensor.values[:0], DynamicPattern.empty(dynamic_type(shape, target, 0)))
     rows = [np.zeros(0, np.int32)] * len(shape)
-    return SparseTensor._unchecked(tensor.values[:0], Pattern.from_rows(rows, shape, target)[0])
+    return SparseTensor._wrap(tensor.values[:0], Pattern.from_rows(rows, shape, target)[0])
 
 
 def _similar(tensor: SparseTensor, shape: tuple[int, ...], own: int) -> Format:
@@ -159,9 +159,9 @@ def _in_blocks(tensor: SparseTensor, count: int, sizes: tuple[int, ...]) -> Spar
     """Replace the last `count` dimensions, which are trailing dense levels in order, by dense levels of `sizes`."""
     lead, pattern = split_format(tensor.format, tensor.shape, count), tensor.pattern
     if isinstance(pattern, Pattern):
-        return SparseTensor._unchecked(tensor.values, lead_pattern(pattern, lead).extended(sizes))
-    type_: DynamicType = extended_type(lead_type(pattern.type, lead), sizes)
-    return SparseTensor._unchecked(tensor.values, DynamicPattern(type_, pattern.arrays))
+        return SparseTensor._wrap(tensor.values, lead_pattern(pattern, lead).extended(sizes))
+    type_: DynamicType = extend_type(lead_type(pattern.type, lead), sizes)
+    return SparseTensor._wrap(tensor.values, DynamicPattern(type_, pattern.arrays))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jsparse.base.arrays import Array, jax_array
-from jsparse.base.limits import checked_nse
+from jsparse.base.limits import parse_nse
 from jsparse.convert.composed import to_plain
 from jsparse.errors import DTypeError, PatternError, ShapeError, represented
 from jsparse.formats import Pattern
@@ -60,7 +60,7 @@ def prune(
             mask = to_plain(ComposedTensor(slots, self.pattern)).values
         return to_plain(self).prune(keep, mask=mask, threshold=threshold, nse=nse)
     check_leaves(self, "A in A.prune")
-    nse = checked_nse(nse, "A.prune")
+    nse = parse_nse(nse, "A.prune")
     if sum(given is not None for given in (keep, mask, threshold)) != 1:
         raise PatternError(
             "Expected one of keep=, mask= and threshold= in A.prune, which say what stays, but got "
@@ -91,7 +91,7 @@ def drop_zeros(self: SparseTensor, *, nse: int | None = None) -> SparseTensor:
     Shape and dtype stay. Raises PatternError if the entries exceed `nse`.
     """
     check_leaves(self, "A in A.drop_zeros")
-    return select_slots(self, _stop_gradient(self.values) != 0, checked_nse(nse, "A.drop_zeros"), self.nse)
+    return select_slots(self, _stop_gradient(self.values) != 0, parse_nse(nse, "A.drop_zeros"), self.nse)
 
 
 def _stop_gradient(values: jax.Array) -> Any:

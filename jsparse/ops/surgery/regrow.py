@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import Array, host_array
-from jsparse.base.limits import checked_nse
+from jsparse.base.limits import parse_nse
 from jsparse.convert.dynamic_creation import assemble_tensor
 from jsparse.errors import DTypeError, PatternError, ShapeError, represented
 from jsparse.formats import Format, Pattern
@@ -50,7 +50,7 @@ def regrow(self: SparseTensor, scores: TensorLike, k: jax.Array | int, *, nse: i
     """
     check_leaves(self, "A in A.regrow")
     scores = _as_scores(scores, self.shape)
-    nse = checked_nse(nse, "A.regrow")
+    nse = parse_nse(nse, "A.regrow")
     k, most = _count(k, nse, scores.nse if isinstance(scores, SparseTensor) else scores.size)
     if self.format.is_dense:  # everything is stored
         return self
@@ -65,8 +65,8 @@ def regrow(self: SparseTensor, scores: TensorLike, k: jax.Array | int, *, nse: i
     made = assemble_tensor(coords, entries, type_, base.pattern)
     if isinstance(scores, SparseTensor) and isinstance(scores.pattern, DynamicPattern):
         assert isinstance(made.pattern, DynamicPattern)
-        pattern = made.pattern.overflowed_with(scores.pattern)
-        made = SparseTensor._bounded(made.values, pattern)
+        pattern = made.pattern.propagate_overflow(scores.pattern)
+        made = SparseTensor._poison_on_overflow(made.values, pattern)
     return made.with_transpose() if base.pattern.derived else made
 
 
@@ -97,7 +97,7 @@ def _with_new(
 def _new_entries(base: SparseTensor, scores: SparseTensor | jax.Array, k: jax.Array, most: int) -> Array:
     """Return the coordinates of the new entries, shape (ndim, n)."""
     assert isinstance(base.pattern, DynamicPattern)
-    ones = SparseTensor._unchecked(base.pattern.in_use(jnp.ones(base.nse, np.bool_)), base.pattern)
+    ones = SparseTensor._wrap(base.pattern.in_use(jnp.ones(base.nse, np.bool_)), base.pattern)
     if isinstance(scores, SparseTensor):
         free = jnp.asarray(slots_in_use(scores.pattern)) & ~restrict(ones, scores).values
         coords = jnp.asarray(coordinates(scores.pattern))
@@ -137,7 +137,7 @@ def _of_static(tensor: SparseTensor, scores: SparseTensor | Array, k: jax.Array 
     values = np.asarray(tensor.values)
     values = np.concatenate([values, np.zeros(len(new[0]), values.dtype)])
     target, summed = Pattern.of_entries(every, values, tensor.shape, pattern.format)
-    return SparseTensor._unchecked(on_device([summed], [tensor.values])[0], target)
+    return SparseTensor._wrap(on_device([summed], [tensor.values])[0], target)
 
 
 def _is_stored(rows: list[np.ndarray], given: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:

@@ -83,7 +83,7 @@ def select_slots(tensor: SparseTensor, kept: Array, nse: int | None, capacity: i
     concrete number of slots exceeds `nse`.
     """
     if tensor.format.is_dense:  # no level can leave an entry out
-        return SparseTensor._unchecked(jnp.where(kept, tensor.values, jnp.zeros_like(tensor.values)), tensor.pattern)
+        return SparseTensor._wrap(jnp.where(kept, tensor.values, jnp.zeros_like(tensor.values)), tensor.pattern)
     if isinstance(tensor.pattern, Pattern) and not is_traced(kept):
         return in_capacity(_of_static(tensor, tensor.pattern, np.asarray(kept)), nse)
     pattern = tensor.dynamic().pattern
@@ -117,12 +117,12 @@ def _of_static(tensor: SparseTensor, pattern: Pattern, kept: np.ndarray) -> Spar
     target, gather = _pattern_of(pattern, slots)
     if is_traced(tensor.values):
         only = jnp.where(kept, tensor.values, jnp.zeros_like(tensor.values))
-        return restrict(SparseTensor._unchecked(only, pattern), target)
+        return restrict(SparseTensor._wrap(only, pattern), target)
     # On the host: an XLA program would be compiled for each pattern.
     found = np.asarray(tensor.values)[slots]
     if gather is not None:
         found = np.append(found, np.zeros(1, found.dtype))[gather]  # -1 (a slot of fill) reads the last one
-    return SparseTensor._unchecked(on_device([found], [tensor.values])[0], target)
+    return SparseTensor._wrap(on_device([found], [tensor.values])[0], target)
 
 
 def _pattern_of(pattern: Pattern, slots: np.ndarray) -> tuple[Pattern, np.ndarray | None]:
@@ -134,7 +134,7 @@ def _pattern_of(pattern: Pattern, slots: np.ndarray) -> tuple[Pattern, np.ndarra
     if last.kind.has_segments and all(level.kind.is_full for level in above):  # rows keep their numbers
         pointers, coordinates = pattern.arrays
         starts = np.searchsorted(slots, pointers).astype(pointers.dtype)
-        return Pattern._trusted(pattern.shape, pattern.format, (starts, coordinates[slots])), None
+        return Pattern._of_valid(pattern.shape, pattern.format, (starts, coordinates[slots])), None
     rows = [row[slots] for row in pattern.rows()]
     target, built = Pattern.from_rows(rows, pattern.shape, pattern.format, sorted_by=pattern.format.order)
     return target, None if built.is_identity else built.gather()

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from jsparse.base import _native
-from jsparse.base.arrays import aligned
+from jsparse.base.arrays import allocate_aligned
 from jsparse.base.dataclass import dataclass
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.compiler.runtime.assembly_call import AssemblyCall, AssemblyTerm, assembly_term
 from jsparse.compiler.runtime.kernel_call import KernelCall, bind, run_counting
 from jsparse.compiler.runtime.routine import parameters
@@ -153,11 +153,11 @@ class HostEntries:
         format = self.format.of_entries(nse)
         capacity = 1 << max(nse - 1, 0).bit_length()
         call = _call(self.kernel, (self.format.shape, format, capacity), len(index), len(self.factors), self.stored)
-        out = [aligned(shape, dtype) for shape, dtype in call.results]
+        out = [allocate_aligned(shape, dtype) for shape, dtype in call.results]
         if call.bound.run([*arrays, *out]):
             raise Unfit  # the routine runs again by its own plan, which raises the error
         *levels, values = out
-        pattern = Pattern._trusted(self.format.shape, format, tuple(map(np.array, in_use(call.type, levels))))
+        pattern = Pattern._of_valid(self.format.shape, format, tuple(map(np.array, in_use(call.type, levels))))
         move = relayout_to(pattern, self.format.of_entries(pattern.nse))
         return move.target, move_values(np.array(values[: pattern.nse]), move, 0, 1)
 
@@ -180,7 +180,7 @@ class _Call(NamedTuple):
     results: tuple[Result, ...]
 
 
-@remembered(maxsize=256)
+@memoize(maxsize=256)
 def _call(
     kernel: AssemblyTerm, stored: tuple[tuple[int, ...], Format, int], index: int, factors: int, dtype: np.dtype
 ) -> _Call:

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from jsparse.base.dataclass import dataclass
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.compiler.backends import DEFAULT
 from jsparse.formats import Pattern
 from jsparse.formats.format import is_auto
@@ -96,7 +96,7 @@ recorded: ContextVar[list[Call] | None] = ContextVar("recorded", default=None)
 """Where calls are listed as long as somebody records them."""
 
 
-@remembered(maxsize=KINDS)
+@memoize(maxsize=KINDS)
 def _kind(expression: Hashable, kind: Hashable) -> Kind:
     return Kind()
 

@@ -14,7 +14,7 @@ from jsparse.formats.relayout import relayout_to
 from jsparse.planning.term import Term
 from jsparse.primitives.permute_values import permute_values
 from jsparse.primitives.spec import PatternAccess, Spec
-from jsparse.primitives.storage_order import stored_in
+from jsparse.primitives.storage_order import transpose_to
 
 Sources: TypeAlias = dict[Pattern | DynamicType, int]
 """The number of the operand on whose core each walked pattern lies."""
@@ -63,7 +63,9 @@ class HostFactor:
         x = operands[self.value]
         x = x if x.dtype == self.dtype else x.astype(self.dtype)
         return (
-            stored_in(x, self.order) if self.walk is None else move_values(x, moves[self.walk], self.axis, self.inner)
+            transpose_to(x, self.order)
+            if self.walk is None
+            else move_values(x, moves[self.walk], self.axis, self.inner)
         )
 
 

@@ -90,7 +90,7 @@ class HostProgram:
         values = on_device([out.astype(self.dtype, copy=False)], values_of(operands))[0]
         if pattern is not None and pattern.format.is_dense:
             return dense_levels(values, pattern.format)
-        return values if pattern is None else SparseTensor._unchecked(values, pattern)
+        return values if pattern is None else SparseTensor._wrap(values, pattern)
 
 
 def values_of(operands: Sequence[object]) -> list[object]:

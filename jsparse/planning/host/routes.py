@@ -16,7 +16,7 @@ import jax
 
 from jsparse import _compat
 from jsparse.base.dataclass import dataclass
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.formats import Pattern
 from jsparse.planning.host.kinds import (
     KINDS,
@@ -66,7 +66,7 @@ class Route:
         return self.kind.run(operands, stored) if self.kind.is_new(stored) else None
 
 
-@remembered(maxsize=KINDS)
+@memoize(maxsize=KINDS)
 def _route(operation: Hashable, kind: Hashable) -> Route:
     return Route()
 

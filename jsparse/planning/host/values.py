@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from jsparse.base.arrays import aligned
+from jsparse.base.arrays import allocate_aligned
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.dtypes import as_dtype, is_complex
 from jsparse.compiler.runtime.kernel_call import run_recipe
@@ -14,7 +14,7 @@ from jsparse.formats import Pattern
 from jsparse.planning.host.operands import HostFactor, HostWalk, Sources, Unfit, move_values, take_factors, take_walks
 from jsparse.planning.term import Term
 from jsparse.primitives.execute import plan_kernel
-from jsparse.primitives.storage_order import stored_in
+from jsparse.primitives.storage_order import transpose_to
 
 RESULT = -1
 """Stands for the result's pattern where others have the number of an operand."""
@@ -66,10 +66,10 @@ class HostTerm:
             shape = tuple(self.before[n] for n in self.order)
         else:
             shape = (*self.before, moves[self.on].target.nse * self.inner)
-        out = aligned(shape, self.stored)
+        out = allocate_aligned(shape, self.stored)
         run_recipe(self.recipe, [*(x.array(operands, moves) for x in self.factors), *index, out])
         if self.on is None:
-            out = stored_in(out, tuple(self.order.index(n) for n in range(len(self.order))))
+            out = transpose_to(out, tuple(self.order.index(n) for n in range(len(self.order))))
         else:
             out = move_values(out, moves[self.on], len(self.before), self.inner, back=True)
         out = out.astype(self.dtype, copy=False)

@@ -203,10 +203,10 @@ def _background(value: Scalar, known: Mapping[str, Background]) -> Background:
         case Let(name=name, value=inner, body=body):
             return _background(body, {**known, name: _background(inner, known)})
         case Apply(operation=operation, arguments=arguments):
-            return background(operation, [_background(x, known) for x in arguments], partial(_computed, operation))
+            return background(operation, [_background(x, known) for x in arguments], partial(_evaluate, operation))
 
 
-def _computed(operation: str, numbers: Sequence[complex]) -> complex:
+def _evaluate(operation: str, numbers: Sequence[complex]) -> complex:
     meaning, number = meaning_of(operation), int if operation in ("&", "|") else np.float64
     given = [number(x.real) for x in numbers]  # expressions are of real numbers
     with np.errstate(all="ignore"):

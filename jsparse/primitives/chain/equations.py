@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from jsparse import _compat
-from jsparse.base.memo import remembered
+from jsparse.base.memo import memoize
 from jsparse.compiler.dtypes import DTYPES, accumulator, is_complex
 from jsparse.compiler.scalar import Apply, Number, Scalar
 from jsparse.compiler.statement import product_statement
@@ -149,7 +149,7 @@ def _elementwise(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Se
     return [_pointwise(drafts, equation, closed, operands)]
 
 
-@remembered(maxsize=1024)
+@memoize(maxsize=1024)
 def _of_scalars(primitive: Any, params: Any, dtypes: tuple[np.dtype, ...]) -> Any:
     """Return the closed jaxpr of an elementwise operation on scalars."""
     avals = [jax.ShapeDtypeStruct((), dtype) for dtype in dtypes]
@@ -219,7 +219,7 @@ def _dtypes(jaxpr: Any, varies: Sequence[bool]) -> set[Any]:
             varying.update(equation.outvars)
             found |= {v.aval.dtype for v in equation.outvars}
             for inner in _compat.jaxprs_in(equation.params):
-                own = _compat.closed(inner).jaxpr
+                own = _compat.close_jaxpr(inner).jaxpr
                 found |= _dtypes(own, given if len(own.invars) == len(given) else [True] * len(own.invars))
     return found
 
@@ -258,7 +258,7 @@ def _broadcast(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequ
 def _reshape(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
     """Return a view of the same elements: axes of size 1 are added or removed, and axes are merged or divided."""
     (x,) = operands
-    return [x if isinstance(x, Number) else reshaped(drafts, x, equation.outvars[0].aval.shape)]
+    return [x if isinstance(x, Number) else reshape_view(drafts, x, equation.outvars[0].aval.shape)]
 
 
 def _transpose(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
@@ -334,7 +334,7 @@ RULES: dict[str, Rule] = {
 """The rule of each primitive. Each equation of an elementwise primitive that is not listed makes one statement."""
 
 
-def reshaped(drafts: Drafts, x: View, shape: tuple[int, ...]) -> View:
+def reshape_view(drafts: Drafts, x: View, shape: tuple[int, ...]) -> View:
     """The view of the same elements in another shape. Raises ChainError unless axes are merged or divided.
 
     An operand is passed to the kernel in the shape in which it is read, so its tensor gets the new axes. A tensor that
@@ -344,7 +344,7 @@ def reshaped(drafts: Drafts, x: View, shape: tuple[int, ...]) -> View:
     wanted = [n for n, size in enumerate(shape) if size != 1]
     nodes: dict[int, Sequence[Node]] = {}  # axis of the tensor → the nodes that replace it
     places: list[tuple[int, int] | None] = [None] * len(shape)  # axis of the tensor, and the number of a node there
-    for before, after in paired_axes([x.shape[n] for n in given], [shape[n] for n in wanted]):
+    for before, after in pair_axes([x.shape[n] for n in given], [shape[n] for n in wanted]):
         axes = [axis for n in before if (axis := x.axes[given[n]]) is not None]
         if not axes:
             continue  # elements are repeated along all of them
@@ -375,13 +375,13 @@ def _in_place(drafts: Drafts, x: View, axes: Sequence[int], sizes: Sequence[int]
         return nodes
     if any(drafts.variables.slots(node) is not None for node in nodes):
         raise ChainError("values on a pattern are reshaped")
-    found = [drafts.variables.merged(nodes)] if len(sizes) == 1 else drafts.variables.divide(nodes[0], sizes)
+    found = [drafts.variables.merge(nodes)] if len(sizes) == 1 else drafts.variables.divide(nodes[0], sizes)
     if found is None:
         raise ChainError(f"an axis is divided into {tuple(sizes)}, and otherwise before")
     return found
 
 
-def paired_axes(given: Sequence[int], wanted: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
+def pair_axes(given: Sequence[int], wanted: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
     """Pair neighbouring axes of the shape `given` with axes of `wanted` that have equally many elements together.
 
     Yields the two lists of axes of each pair. Each list is as short as possible.

@@ -12,7 +12,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.base.memo import remembered_of
+from jsparse.base.memo import memoize_weakly
 from jsparse.compiler.problem import Problem, TensorType
 from jsparse.compiler.runtime.kernel_call import KernelCall, call_of, stage
 from jsparse.compiler.schedule import Schedule
@@ -21,35 +21,35 @@ from jsparse.compiler.schedule.shared_loops import is_sum, shared_loops
 from jsparse.compiler.schedule.statements import wide_accumulation_schedules, with_lanes_innermost
 from jsparse.compiler.statement import Statement
 from jsparse.primitives.chain.drafts import ChainError
-from jsparse.primitives.chain.translate import Chain, Result, translated
+from jsparse.primitives.chain.translate import Chain, Result, translate_jaxpr
 from jsparse.primitives.kernel import call_kernels
 from jsparse.primitives.padding import nan_where, overflow
-from jsparse.primitives.storage_order import bound_names, index_arrays, static_patterns, stored_in
+from jsparse.primitives.storage_order import index_arrays, name_arrays, static_patterns, transpose_to
 from jsparse.settings import config
 
 
-@remembered_of
-def planned(chain: Chain) -> tuple[Problem, tuple[Schedule, ...]]:
+@memoize_weakly
+def plan_chain(chain: Chain) -> tuple[Problem, tuple[Schedule, ...]]:
     """Return the problem with tensors in the layouts that the kernel uses, and the schedule of each statement."""
     problem = with_moved_operands(with_lanes_innermost(chain.problem, chain.stored))
     return wide_accumulation_schedules(problem, chain.stored)
 
 
-@remembered_of
+@memoize_weakly
 def _call(chain: Chain, backend: str) -> KernelCall:
     with stage("schedule"):
-        problem, schedules = planned(chain)
-    return call_of(problem, schedules, bound_names(chain.walks, chain.stored), backend)
+        problem, schedules = plan_chain(chain)
+    return call_of(problem, schedules, name_arrays(chain.walks, chain.stored), backend)
 
 
 def execute_chain(*operands: Any, closed: Any) -> list[Any]:
     """Run a closed jaxpr as one kernel. Raises ChainError if it is no chain."""
-    chain = translated(closed)
+    chain = translate_jaxpr(closed)
     if isinstance(chain, ChainError):
         raise chain
-    problem = planned(chain)[0]
+    problem = plan_chain(chain)[0]
     pairs = zip(chain.operands, problem.operands, strict=True)
-    given = [_given(operands[x.number], x.shape, _order(t, len(x.shape))) for x, t in pairs]
+    given = [_arrange_operand(operands[x.number], x.shape, _order(t, len(x.shape))) for x, t in pairs]
     index: list[Any] = []
     for walk, order, numbers in zip(chain.walks, chain.stored, chain.index, strict=True):
         arrays, _ = index_arrays(walk, order, [operands[n] for n in numbers])
@@ -60,20 +60,20 @@ def execute_chain(*operands: Any, closed: Any) -> list[Any]:
         for shape, order, t in zip(chain.buffers, orders, problem.results, strict=True)
     ]
     call = _call(chain, config.generator)
-    flags = _overflowed(chain, operands)
+    flags = _find_overflows(chain, operands)
     origins = [frozenset(flags) & own for own in _origins(chain.problem)]
     alike = all(own == frozenset(flags) for own in origins)
     invalid = _any(flags, flags) if alike and flags else None
     found = call_kernels(call, (*given, *index), shapes, static_patterns(chain.walks), invalid)
     if not alike:
         found = [nan_where(_any(flags, own), x) if own else x for x, own in zip(found, origins, strict=True)]
-    found = [stored_in(x, tuple(map(order.index, range(x.ndim)))) for x, order in zip(found, orders, strict=True)]
+    found = [transpose_to(x, tuple(map(order.index, range(x.ndim)))) for x, order in zip(found, orders, strict=True)]
     dtypes = (np.dtype(t.dtype) for t in chain.problem.results)
     found = [x.reshape(shape).astype(d) for x, shape, d in zip(found, chain.shapes, dtypes, strict=True)]
-    return [_placed(result, found, operands) for result in chain.results]
+    return [_arrange_result(result, found, operands) for result in chain.results]
 
 
-def _given(x: Any, shape: tuple[int, ...], order: tuple[int, ...]) -> Any:
+def _arrange_operand(x: Any, shape: tuple[int, ...], order: tuple[int, ...]) -> Any:
     """The operand in the shape and order in which the kernel reads it.
 
     Axes of size 1 change no address, so they stay where possible. XLA may update the operand in place, as it does with
@@ -81,7 +81,7 @@ def _given(x: Any, shape: tuple[int, ...], order: tuple[int, ...]) -> Any:
     """
     if order == tuple(range(len(shape))) and 1 not in shape and tuple(size for size in x.shape if size != 1) == shape:
         return x
-    return stored_in(x.reshape(shape), order)
+    return transpose_to(x.reshape(shape), order)
 
 
 def _order(type_: TensorType, ndim: int) -> tuple[int, ...]:
@@ -89,7 +89,7 @@ def _order(type_: TensorType, ndim: int) -> tuple[int, ...]:
     return type_.dense_dims if type_.positions is None else tuple(range(ndim))
 
 
-def _overflowed(chain: Chain, operands: Any) -> dict[int, Any]:
+def _find_overflows(chain: Chain, operands: Any) -> dict[int, Any]:
     """Return whether each dynamic pattern that may overflow has overflowed, by the index of the pattern."""
     flags = {}
     for number, (walk, arrays) in enumerate(zip(chain.walks, chain.index, strict=True)):
@@ -112,7 +112,7 @@ def _any(flags: dict[int, Any], chosen: Iterable[int]) -> Any:
     return reduce(or_, (flags[n] for n in sorted(chosen)))
 
 
-def _placed(result: Result, found: list[Any], operands: Any) -> Any:
+def _arrange_result(result: Result, found: list[Any], operands: Any) -> Any:
     """Return a result of the chain: a kernel's result, or an argument, transposed and repeated along missing axes."""
     kept = [axis for axes in result.axes for axis in axes]
     sizes = [size if axes else 1 for axes, size in zip(result.axes, result.shape, strict=True)]

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from jsparse import _compat
-from jsparse.base.memo import remembered_of
+from jsparse.base.memo import memoize_weakly
 
 CALLS = ("jit", "pjit", "closed_call", "core_call", "jsparse_fused")
 WITH_DERIVATIVES = ("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "checkpoint", "remat", "remat2")
@@ -20,28 +20,28 @@ COMPOSED: dict[str, Callable[..., Any]] = {}
 """
 
 
-@remembered_of
-def flattened(closed: Any) -> Any:
+@memoize_weakly
+def inline_calls(closed: Any) -> Any:
     """The closed jaxpr with the equations of jitted functions in place of their calls.
 
     Calls of functions with custom derivatives stay.
     """
-    return _traced(closed, {}, CALLS)
+    return _retrace(closed, {}, CALLS)
 
 
-@remembered_of
+@memoize_weakly
 def without_calls(closed: Any) -> Any:
     """The jaxpr without any calls. Custom derivative rules are lost."""
-    return _traced(closed, {}, EVERY)
+    return _retrace(closed, {}, EVERY)
 
 
-@remembered_of
-def expanded(closed: Any) -> Any:
+@memoize_weakly
+def expand_all_calls(closed: Any) -> Any:
     """The jaxpr without any calls. Softmax and logsumexp become products and elementwise functions of entries.
 
     Custom derivative rules are lost, so its derivatives may differ from the derivatives of the original.
     """
-    return without_calls(_traced(closed, COMPOSED, EVERY))
+    return without_calls(_retrace(closed, COMPOSED, EVERY))
 
 
 def parts_of(jaxpr: Any, equation: Any) -> Any:
@@ -52,11 +52,11 @@ def parts_of(jaxpr: Any, equation: Any) -> Any:
     if equation.primitive.name not in (*EVERY, *COMPOSED):
         return None
     given = dict.fromkeys(v for v in equation.invars if not isinstance(v, _compat.Literal))
-    return expanded(_compat.sub_jaxpr(jaxpr, [equation], list(given), equation.outvars))
+    return expand_all_calls(_compat.sub_jaxpr(jaxpr, [equation], list(given), equation.outvars))
 
 
 @_compat.on_own_mesh
-def _traced(closed: Any, composed: dict[str, Callable[..., Any]], calls: Sequence[str]) -> Any:
+def _retrace(closed: Any, composed: dict[str, Callable[..., Any]], calls: Sequence[str]) -> Any:
     def function(*args: Any) -> Any:
         return _run(closed.jaxpr, closed.consts, args, composed, calls)
 
@@ -78,7 +78,7 @@ def _run(
     for equation in jaxpr.eqns:
         operands, name = [value(v) for v in equation.invars], equation.primitive.name
         if name in calls:
-            inner = _compat.closed(next(iter(_compat.jaxprs_in(equation.params))))
+            inner = _compat.close_jaxpr(next(iter(_compat.jaxprs_in(equation.params))))
             found = _run(inner.jaxpr, inner.consts, operands, composed, calls)
         elif name in composed:
             found = [composed[name](*operands, **equation.params)]

@@ -16,14 +16,14 @@ from typing import Any
 
 from jsparse import _compat
 from jsparse.base.dataclass import dataclass
-from jsparse.base.memo import remembered_of
+from jsparse.base.memo import memoize_weakly
 from jsparse.compiler.schedule.shared_loops import shared_loops
 from jsparse.compiler.schedule.statements import shares_cheaply, with_lanes_innermost
 from jsparse.primitives.chain.drafts import ChainError
 from jsparse.primitives.chain.equations import VIEWS
-from jsparse.primitives.chain.expand import COMPOSED, flattened, parts_of
+from jsparse.primitives.chain.expand import COMPOSED, inline_calls, parts_of
 from jsparse.primitives.chain.recomputation import Recomputation, read
-from jsparse.primitives.chain.translate import Chain, Translation, translated
+from jsparse.primitives.chain.translate import Chain, Translation, translate_jaxpr
 
 MOST = 4
 """The most groups that an equation tries to join. Each trial is slow: it searches loops that the whole group shares."""
@@ -47,16 +47,16 @@ class Step:
     reason: str = ""
 
 
-@remembered_of
+@memoize_weakly
 def groups(closed: Any) -> tuple[Any, tuple[Step, ...]]:
     """Return the flattened jaxpr, and the steps that compute its results."""
-    jaxpr = flattened(closed).jaxpr
+    jaxpr = inline_calls(closed).jaxpr
     return jaxpr, tuple(_Grouping(jaxpr).steps())
 
 
 def refusal(closed: Any) -> str | None:
     """Return the reason why a closed jaxpr cannot be a chain whose statements share loops; None if it can."""
-    chain = translated(closed)
+    chain = translate_jaxpr(closed)
     return str(chain) if isinstance(chain, ChainError) else _refusal(chain)
 
 
@@ -81,7 +81,7 @@ def run_groups(closed: Any, operands: Sequence[Any], run: Callable[[Any, Sequenc
 
     for step in steps:
         given = [value(v) for v in step.invars]
-        found = run(step.closed, given) if step.is_fused else _compat.evaluated(step.closed, given)
+        found = run(step.closed, given) if step.is_fused else _compat.evaluate_jaxpr(step.closed, given)
         env.update(zip(step.outvars, found, strict=True))
     return [value(v) for v in jaxpr.outvars]
 
@@ -110,7 +110,7 @@ class _Group:
         return [v for e in self.equations if id(e) not in self.copies for v in e.outvars]
 
     @property
-    def needed(self) -> list[Any]:
+    def inputs(self) -> list[Any]:
         """The variables that the group reads but does not compute."""
         computed = {v for e in self.equations for v in e.outvars}
         return list(dict.fromkeys(v for e in self.equations for v in read(e) if v not in computed))
@@ -146,9 +146,9 @@ class _Grouping:
         for group in reversed([*before, *self.groups]):  # a group returns what later groups read
             if wanted.isdisjoint(group.own) and not any(e.effects for e in group.equations):
                 continue
-            for part, is_fused in reversed(self.settled(group, wanted)):
+            for part, is_fused in reversed(self.split_group(group, wanted)):
                 found.insert(0, self.step(part, is_fused, wanted))
-                wanted.update(part.needed)
+                wanted.update(part.inputs)
         return found
 
     def take(self, equation: Any) -> bool:
@@ -202,18 +202,18 @@ class _Grouping:
         may walk patterns in any order, not only as stored.
         """
         anew = self.anew(number, equation)
-        reason = self.extended(number, self.views(number, [equation]), equation, parts, moves) if not anew else ""
+        reason = self.extend_group(number, self.views(number, [equation]), equation, parts, moves) if not anew else ""
         if anew:
             copies = [*self.views(number, [*anew, equation]), *anew]
-            reason = self.extended(number, copies, equation, parts, moves=True)
-        return reason if reason is None else self.extended(number, [], equation, parts, moves)
+            reason = self.extend_group(number, copies, equation, parts, moves=True)
+        return reason if reason is None else self.extend_group(number, [], equation, parts, moves)
 
     def anew(self, number: int, equation: Any) -> list[Any]:
         """Return the equations that a group would recompute for an equation. The group `number` may be a new one."""
-        there = self.known(number)
+        there = self.variables_of(number)
         return self.recomputation.of(equation, lambda v: v in there or self.made.get(v, number) == number)
 
-    def known(self, number: int) -> set[object]:
+    def variables_of(self, number: int) -> set[object]:
         """Return the variables that group `number` computes or takes as arguments; none for a new group."""
         equations = [e for group in self.groups[number : number + 1] for e in group.equations]
         return {v for e in equations for v in (*e.outvars, *read(e))}
@@ -235,12 +235,12 @@ class _Grouping:
         A transpose is included only if it has more elements than `equations` read. Variables that
         the group already computes or reads are left out.
         """
-        known = self.known(number)
+        known = self.variables_of(number)
         wanted = dict.fromkeys(v for e in equations for v in read(e) if v not in known)
         found = [self.repeated[v] for v in wanted if v in self.repeated]
         return [*found, *(self.exchanged[v] for v in wanted if v in self.exchanged and _reads_few(equations, v))]
 
-    def extended(self, number: int, copies: Sequence[Any], equation: Any, parts: Any, moves: bool) -> str | None:
+    def extend_group(self, number: int, copies: Sequence[Any], equation: Any, parts: Any, moves: bool) -> str | None:
         """Add `copies`, which other groups also compute, then an equation. Return the reason for a refusal, or None."""
         group = self.groups[number]
         assert group.chain is not None
@@ -261,7 +261,7 @@ class _Grouping:
             self.made.update(dict.fromkeys(equation.outvars, number))
         return reason
 
-    def settled(self, group: _Group, wanted: Collection[Any]) -> list[tuple[_Group, bool]]:
+    def split_group(self, group: _Group, wanted: Collection[Any]) -> list[tuple[_Group, bool]]:
         """Split a group into parts. Returns each part with a bool: whether it runs as one kernel.
 
         The first part is the longest prefix of the group that is a chain and can return all wanted variables. Each
@@ -273,7 +273,7 @@ class _Grouping:
         while group.chain is not None and group.equations and self.refusal(group, wanted) is not None:
             behind.insert(0, _Group([group.equations.pop()]))
             group.chain = self.translation(group.equations)
-            wanted.update(behind[0].needed)
+            wanted.update(behind[0].inputs)
         names = [e.primitive.name for e in group.equations]
         several = sum(name not in VIEWS for name in names) > 1 or any(name in COMPOSED for name in names)
         fused = group.chain is not None and several and any(map(_starts, names))
@@ -295,7 +295,7 @@ class _Grouping:
         return found
 
     def step(self, group: _Group, is_fused: bool, wanted: Collection[Any]) -> Step:
-        outvars, invars = [v for v in group.own if v in wanted], tuple(group.needed)
+        outvars, invars = [v for v in group.own if v in wanted], tuple(group.inputs)
         closed = _compat.sub_jaxpr(self.jaxpr, group.equations, invars, outvars)
         return Step(closed, invars, tuple(outvars), is_fused, group.reason if is_fused else "")
 

@@ -41,7 +41,7 @@ MOST = 100
 """The largest depth of an expression. Lowering an expression is recursive."""
 
 
-def inlined(drafts: Drafts, results: Sequence[str]) -> list[Draft]:
+def inline_statements(drafts: Drafts, results: Sequence[str]) -> list[Draft]:
     """Inline statements into their readers, and return the remaining ones. `results` are the tensors to write."""
     left = {draft.tensor: _Statement.of(drafts, draft) for draft in drafts.statements}
     _check_ranks(drafts, left)
@@ -100,11 +100,11 @@ class _Statement:
         variables = drafts.variables
         uses, new = Counter[Access](), dict[Access, Scalar]()
         for access in accesses_of(draft.value):
-            leaves = (node for index in access.indices for node in variables.expanded(node_of(index)))
+            leaves = (node for index in access.indices for node in variables.leaves_of(node_of(index)))
             settled = Access(access.tensor, tuple(map(str, leaves)))
             uses[settled] += 1
             new[access] = settled
-        nodes = tuple(leaf for node in draft.nodes for leaf in variables.expanded(node))
+        nodes = tuple(leaf for node in draft.nodes for leaf in variables.leaves_of(node))
         every = [*nodes, *(node_of(index) for access in uses for index in access.indices)]
         found, walks = set[Node](), dict.fromkeys(draft.walks)
         for node in every:
@@ -166,7 +166,7 @@ class _Statement:
         else:
             name = other.draft.tensor
             value = (
-                _inserted(own, access, other.draft.value)
+                _replace_access(own, access, other.draft.value)
                 if count == 1
                 else (Let(name, other.draft.value, replaced(own, {access: Local(name)})))
             )
@@ -204,7 +204,7 @@ def _keeps(first: str, second: str) -> bool:
     return a.kind == b.kind and a.itemsize <= b.itemsize
 
 
-def _inserted(value: Scalar, access: Access, new: Scalar) -> Scalar:
+def _replace_access(value: Scalar, access: Access, new: Scalar) -> Scalar:
     """Replace an access in an expression by `new`.
 
     The value of a bool is the number `select(c, 1, 0)` for a condition c. If the expression tests this number by
@@ -219,12 +219,12 @@ def _inserted(value: Scalar, access: Access, new: Scalar) -> Scalar:
         case Access():
             return new if value == access else value
         case Apply(operation=operation, arguments=arguments):
-            found = tuple(_inserted(x, access, new) for x in arguments)
+            found = tuple(_replace_access(x, access, new) for x in arguments)
             return value if all(map(is_, found, arguments)) else Apply(operation, found)
         case Rounded(value=inner, dtype=dtype):
-            return Rounded(_inserted(inner, access, new), dtype)
+            return Rounded(_replace_access(inner, access, new), dtype)
         case Let(name=name, value=inner, body=body):
-            return Let(name, _inserted(inner, access, new), _inserted(body, access, new))
+            return Let(name, _replace_access(inner, access, new), _replace_access(body, access, new))
     return value
 
 

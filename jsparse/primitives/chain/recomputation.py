@@ -59,7 +59,7 @@ class Recomputation:
                 self.on_entries.update(equation.outvars if equation.primitive.name not in REDUCTIONS else ())
             if equation.primitive.name == "broadcast_in_dim" and not read(equation):
                 self.repeated.update(equation.outvars)
-            if (key := _summed_levels(equation)) is not None:
+            if (key := _find_summed_levels(equation)) is not None:
                 self.sums.setdefault(key, []).append(equation)
 
     def of(self, equation: Any, is_there: Callable[[Any], bool]) -> list[Any]:
@@ -71,7 +71,7 @@ class Recomputation:
             equation: the equation that joins. The result is empty unless it sums entries into a dense array.
             is_there: whether the group computes a variable, or may read it from memory in any order.
         """
-        key = _summed_levels(equation)
+        key = _find_summed_levels(equation)
         anew = [] if key is None else self.values([equation], is_there)
         if not anew or any(e.effects or e.primitive.name in COMPOSED or _compares(e) for e in anew):
             return []
@@ -112,7 +112,7 @@ def _spec(equation: Any) -> Spec | None:
     return None if spec is None or spec.mask is not None else spec
 
 
-def _summed_levels(equation: Any) -> tuple[Any, tuple[int, ...]] | None:
+def _find_summed_levels(equation: Any) -> tuple[Any, tuple[int, ...]] | None:
     """Return the pattern whose entries an equation sums into a dense array, and the indices of the summed levels.
 
     The result is None for any other equation, and for sums over all levels or over none.
@@ -132,6 +132,6 @@ def _compares(equation: Any) -> bool:
     values from which the maximum was computed, so none of them might equal it.
     """
     mapped = [equation.params["function"].jaxpr] if equation.primitive.name == "jsparse_map" else []
-    inner = [_compat.closed(jaxpr).jaxpr for jaxpr in (*mapped, *_compat.jaxprs_in(equation.params))]
+    inner = [_compat.close_jaxpr(jaxpr).jaxpr for jaxpr in (*mapped, *_compat.jaxprs_in(equation.params))]
     compares = equation.primitive.name in COMPARISONS and len(read(equation)) > 1
     return compares or any(_compares(e) for jaxpr in inner for e in jaxpr.eqns)

@@ -10,7 +10,7 @@ from typing import Any
 
 from jsparse import _compat
 from jsparse.base.dataclass import dataclass
-from jsparse.base.memo import remembered_of
+from jsparse.base.memo import memoize_weakly
 from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.problem import Axis, Dense, Positions, Problem, TensorType
 from jsparse.compiler.scalar import Number, accesses_of, replaced
@@ -21,7 +21,7 @@ from jsparse.notation import Access, IndexVar
 from jsparse.primitives.chain.drafts import ChainError, Draft, Drafts, View, check_padding, node_of
 from jsparse.primitives.chain.equations import Value, draft_equation, view_of
 from jsparse.primitives.chain.expand import parts_of
-from jsparse.primitives.chain.inline import inlined
+from jsparse.primitives.chain.inline import inline_statements
 from jsparse.primitives.chain.variables import Node
 from jsparse.primitives.spec import PatternAccess
 
@@ -87,8 +87,8 @@ class Chain:
         return any(used != walk.stored for used, walk in zip(self.stored, self.walks, strict=True))
 
 
-@remembered_of
-def translated(closed: Any) -> Chain | ChainError:
+@memoize_weakly
+def translate_jaxpr(closed: Any) -> Chain | ChainError:
     """Translate a closed jaxpr without constants to a chain. Returns the chain, or the reason why there is none."""
     jaxpr, found = closed.jaxpr, Translation()
     for v in jaxpr.invars:
@@ -152,7 +152,7 @@ class Translation:
         views = [view for v in outvars if isinstance(view := self._env[v], View)]
         written = list(dict.fromkeys(view.tensor for view in views if view.home is not None))
         check_padding(self.drafts, self.drafts.statements, written if is_whole else ())
-        statements = inlined(self.drafts, written)
+        statements = inline_statements(self.drafts, written)
         if not statements:
             raise ChainError("nothing is computed")
         return _Named(self.drafts, self.invars, statements, written).chain(views, is_whole)
@@ -224,7 +224,7 @@ class _Named:
         )
 
     def operand(self, name: str, on: Sequence[int | None], sizes: Sequence[int]) -> Operand:
-        return Operand(int(name[1:]), _merged(sizes, [walk is not None for walk in on]))
+        return Operand(int(name[1:]), _merge_slot_axes(sizes, [walk is not None for walk in on]))
 
     def result(self, view: View, order: Sequence[str]) -> Result:
         """Return how a result is made from a kernel's result.
@@ -234,7 +234,7 @@ class _Named:
         if view.home is None:
             own = tuple(() if axis is None else (axis,) for axis in view.axes)
             return Result(None, int(view.tensor[1:]), own, view.shape)
-        counts = [len(self.drafts.variables.expanded(node)) for node in view.home]
+        counts = [len(self.drafts.variables.leaves_of(node)) for node in view.home]
         ends = list(accumulate(counts, initial=0))
         axes = tuple(() if axis is None else tuple(range(ends[axis], ends[axis + 1])) for axis in view.axes)
         return Result(order.index(view.tensor), None, axes, view.shape)
@@ -243,7 +243,9 @@ class _Named:
         return tuple(self.drafts.variables.sizes[node] for node in draft.nodes)
 
     def buffer(self, draft: Draft) -> tuple[int, ...]:
-        return _merged(self.shape(draft), [self.drafts.variables.slots(node) is not None for node in draft.nodes])
+        return _merge_slot_axes(
+            self.shape(draft), [self.drafts.variables.slots(node) is not None for node in draft.nodes]
+        )
 
     def statement(self, draft: Draft) -> Statement:
         value = replaced(draft.value, {access: self.access(access) for access in accesses_of(draft.value)})
@@ -301,7 +303,7 @@ class _Named:
         return TensorType(draft.tensor, dtype, self.axes(draft.nodes))
 
 
-def _merged(sizes: Sequence[int], are_slots: Sequence[bool]) -> tuple[int, ...]:
+def _merge_slot_axes(sizes: Sequence[int], are_slots: Sequence[bool]) -> tuple[int, ...]:
     """Merge the first axis over slots with all later axes, as kernels expect. Return the sizes of the new axes."""
     at = next((n for n, is_slots in enumerate(are_slots) if is_slots), len(sizes))
     return (*sizes[:at], *([prod(sizes[at:])] if at < len(sizes) else []))

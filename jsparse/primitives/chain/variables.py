@@ -55,7 +55,7 @@ class Variables:
             self._slots[node] = slots
         return node
 
-    def merged(self, parts: Sequence[Node]) -> Node:
+    def merge(self, parts: Sequence[Node]) -> Node:
         """Make a new node that consists of the nodes `parts`."""
         node = self.new(prod(self.sizes[part] for part in parts))
         self._parts[node] = tuple(parts)
@@ -65,16 +65,16 @@ class Variables:
         """Divide a node into new nodes of these sizes, and return them; None if that is impossible."""
         parts = tuple(map(self.new, sizes))
         self.separate(parts)
-        return parts if self.unite([(node, self.merged(parts))]) else None
+        return parts if self.unite([(node, self.merge(parts))]) else None
 
-    def expanded(self, node: Node) -> tuple[Node, ...]:
+    def leaves_of(self, node: Node) -> tuple[Node, ...]:
         """Divide a node into its parts, and these into their parts, until no part is divided further.
 
         Returns the representatives of the last parts. If the node is not divided, that is its own representative.
         """
         found = self.find(node)
         return (
-            tuple(n for part in self._parts[found] for n in self.expanded(part)) if found in self._parts else (found,)
+            tuple(n for part in self._parts[found] for n in self.leaves_of(part)) if found in self._parts else (found,)
         )
 
     def find(self, node: Node) -> Node:
@@ -102,12 +102,12 @@ class Variables:
     def unite(self, pairs: Sequence[tuple[Node, Node]]) -> bool:
         """Unite the nodes of each pair. If one pair cannot be united, change nothing and return False."""
         parents, slots, parts = list(self._parents), dict(self._slots), dict(self._parts)
-        if all(self._united(a, b) for a, b in pairs) and not self._contradicts():
+        if all(self._unite(a, b) for a, b in pairs) and not self._contradicts():
             return True
         self._parents, self._slots, self._parts = parents, slots, parts
         return False
 
-    def _united(self, first: Node, second: Node) -> bool:
+    def _unite(self, first: Node, second: Node) -> bool:
         a, b = self.find(first), self.find(second)
         if a == b:
             return True
@@ -119,7 +119,7 @@ class Variables:
             return False
         self._parents[b] = a
         if parts and others:
-            return len(parts) == len(others) and all(self._united(x, y) for x, y in zip(parts, others, strict=True))
+            return len(parts) == len(others) and all(self._unite(x, y) for x, y in zip(parts, others, strict=True))
         if others:
             self._parts[a] = others
         if other is None:
@@ -129,13 +129,13 @@ class Variables:
             return True
         if inner.walk != other.walk or len(inner.behind) != len(other.behind):
             return False
-        return all(self._united(x, y) for x, y in zip(inner.behind, other.behind, strict=True))
+        return all(self._unite(x, y) for x, y in zip(inner.behind, other.behind, strict=True))
 
     def _contradicts(self) -> bool:
         if self._slots and any(self.find(node) in self._slots for node in self._coordinates):
             return True
         if self._parts:
-            return any(not _are_apart(*map(self.expanded, pair)) for pair in self._different)
+            return any(not _are_apart(*map(self.leaves_of, pair)) for pair in self._different)
         return any(len({self.find(node) for node in pair}) < 2 for pair in self._different)
 
 

@@ -17,7 +17,7 @@ import jax
 from jsparse import _compat
 from jsparse._compat import Primitive, ir
 from jsparse.primitives.division.axes import rule_of
-from jsparse.primitives.division.description import NoDescriptionError, described
+from jsparse.primitives.division.description import NoDescriptionError, describe
 from jsparse.primitives.division.rule import Division, Label, Labels, ShardingRule
 from jsparse.primitives.spec import Operands
 from jsparse.program_settings import Settings, program_settings
@@ -26,7 +26,7 @@ from jsparse.program_settings import Settings, program_settings
 def lower_on_devices(primitive: Primitive, lower: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a lowering rule for CPU: in a program for several devices, XLA divides the operation among them."""
 
-    def lowered(ctx: Any, *operands: ir.Value, **params: object) -> Sequence[ir.Value]:
+    def lower_by_rule(ctx: Any, *operands: ir.Value, **params: object) -> Sequence[ir.Value]:
         devices = _compat.devices_of(ctx)
         if devices == 1 or _compat.is_for_export(ctx) or _is_placed(ctx):
             return lower(ctx, *operands, **params)
@@ -34,7 +34,7 @@ def lower_on_devices(primitive: Primitive, lower: Callable[..., Any]) -> Callabl
         if rule is None or not rule.labels:
             return lower(ctx, *operands, **params)
         try:
-            text = "\n".join(described((primitive.name, devices, ctx.avals_in, params, _settings())))
+            text = "\n".join(describe((primitive.name, devices, ctx.avals_in, params, _settings())))
         except NoDescriptionError:
             return lower(ctx, *operands, **params)
         digest = hashlib.sha256(text.encode()).hexdigest()
@@ -45,7 +45,7 @@ def lower_on_devices(primitive: Primitive, lower: Callable[..., Any]) -> Callabl
             ctx, operands, devices, digest, *_shardy_rule(rule, shapes), _Decision(rule, shapes)
         )
 
-    return lowered
+    return lower_by_rule
 
 
 def _is_placed(ctx: Any) -> bool:

@@ -20,7 +20,7 @@ from jsparse._compat import Primitive
 from jsparse.compiler.dtypes import unrounded
 from jsparse.compiler.runtime.routine import with_batch_of
 from jsparse.notation import IndexVar
-from jsparse.primitives.division.dense import DENSE_RULES, reshaped_labels
+from jsparse.primitives.division.dense import DENSE_RULES, labels_of_reshape
 from jsparse.primitives.division.jaxprs import rule_of_jaxpr
 from jsparse.primitives.division.rule import REDUCTIONS, Classes, Division, Labels, Params, Rule, ShardingRule
 from jsparse.primitives.einsum import einsum_p
@@ -43,12 +43,12 @@ def _of_einsum(operands: Operands, results: Operands, params: Params) -> Shardin
         whole, sums = whole | sums, set()
 
     def local(shards: Operands, division: Division) -> Operands:
-        own = resized(spec, division)
+        own = resize_spec(spec, division)
         if not any(map(division.of, sums)):
             return [einsum_p.bind(*shards, spec=own)]
         wide = replace(own, dtype=unrounded(results[0].dtype.name))  # rounded once, after the reduction
         found = einsum_p.bind(*shards, spec=wide)
-        return [division.reduced(found, sorted(sums), _reduction(spec)).astype(results[0].dtype)]
+        return [division.reduce_parts(found, sorted(sums), _reduction(spec)).astype(results[0].dtype)]
 
     return ShardingRule(tuple(_operand_labels(spec, whole)), (_labels(spec.result, whole),), local)
 
@@ -78,7 +78,7 @@ def _operand_labels(spec: Spec, whole: Collection[IndexVar]) -> Iterator[Labels]
         yield from [(*lead, None)] * walk.operand_count
 
 
-def resized(spec: Spec, division: Division) -> Spec:
+def resize_spec(spec: Spec, division: Division) -> Spec:
     """The spec of a device's part."""
     return replace(spec, sizes=tuple((v, division.part(size, v)) for v, size in spec.sizes))
 
@@ -89,7 +89,7 @@ def _of_softmax(primitive: Primitive, operands: Operands, results: Operands, par
     whole = whole_variables(spec).union(params["over"])
 
     def local(shards: Operands, division: Division) -> Operands:
-        return [primitive.bind(*shards, **{**params, "spec": resized(spec, division)})]
+        return [primitive.bind(*shards, **{**params, "spec": resize_spec(spec, division)})]
 
     return ShardingRule(tuple(_operand_labels(spec, whole)), (_labels(spec.result, whole),), local)
 
@@ -107,7 +107,7 @@ def _of_sum(operands: Operands, results: Operands, params: Params) -> ShardingRu
         index = [arrays[n].shape for n in own[len(spec.factors) :]]
         shapes = [*map(spec.shape, spec.factors), *index, spec.shape(spec.result)]
         for labels, shape, n in zip(terms, shapes, [*own, len(operands)], strict=True):
-            given, wanted = reshaped_labels(arrays[n].shape, shape)
+            given, wanted = labels_of_reshape(arrays[n].shape, shape)
             classes.merge_all(axes[n], tuple(None if axis is None else (n, axis) for axis in given))
             classes.merge_all(
                 tuple(None if v is None else (number, v) for v in labels),
@@ -116,7 +116,7 @@ def _of_sum(operands: Operands, results: Operands, params: Params) -> ShardingRu
 
     def local(shards: Operands, division: Division) -> Operands:
         specs = tuple(
-            resized(spec, division.under({v: classes.find((number, v)) for v, _ in spec.sizes}))
+            resize_spec(spec, division.under({v: classes.find((number, v)) for v, _ in spec.sizes}))
             for number, spec in enumerate(work.specs)
         )
         shape = division.shape(work.shape, classes.labels(axes[-1]))

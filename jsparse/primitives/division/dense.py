@@ -10,7 +10,7 @@ import jax
 
 from jsparse import _compat
 from jsparse._compat import Primitive
-from jsparse.primitives.chain.equations import VIEWS, paired_axes
+from jsparse.primitives.chain.equations import VIEWS, pair_axes
 from jsparse.primitives.division.rule import Division, Labels, Params, ShardingRule
 from jsparse.primitives.elementwise_function import ELEMENTWISE
 from jsparse.primitives.spec import Operands
@@ -19,14 +19,14 @@ DenseRule: TypeAlias = Callable[[Primitive, Operands, Operands, Params], Shardin
 """As `Rule`, with the primitive in front."""
 
 
-def reshaped_labels(shape: Sequence[int], other: Sequence[int]) -> tuple[Labels, Labels]:
+def labels_of_reshape(shape: Sequence[int], other: Sequence[int]) -> tuple[Labels, Labels]:
     """Labels of the axes of an array, and of the axes that the same elements have in another shape.
 
     Axes that are split or merged are divided by their outermost part, so that each device has the same elements.
     """
     given, wanted = ([n for n, size in enumerate(own) if size != 1] for own in (shape, other))
     is_empty = 0 in (*shape, *other)
-    groups = () if is_empty else paired_axes([shape[n] for n in given], [other[n] for n in wanted])
+    groups = () if is_empty else pair_axes([shape[n] for n in given], [other[n] for n in wanted])
     label = {wanted[after[0]]: given[before[0]] for before, after in groups}  # axis of `other` → axis of `shape`
     kept = {*label.values()}
     return tuple(n if n in kept else None for n in range(len(shape))), tuple(map(label.get, range(len(other))))
@@ -34,7 +34,7 @@ def reshaped_labels(shape: Sequence[int], other: Sequence[int]) -> tuple[Labels,
 
 def sharding_of_reshaped(x: jax.core.ShapedArray, shape: tuple[int, ...]) -> jax.sharding.NamedSharding:
     """The sharding of an array of type `x` in another shape, where it can stay as it is; other axes become whole."""
-    given, wanted = reshaped_labels(x.shape, shape)
+    given, wanted = labels_of_reshape(x.shape, shape)
     mesh, names = x.sharding.mesh, _compat.mesh_axes(x.sharding.spec, x.ndim)
     division = Division(dict(zip(given, names, strict=True)), dict(mesh.shape))
     even = (label if size % division.count(label) == 0 else None for label, size in zip(wanted, shape, strict=True))
@@ -44,16 +44,16 @@ def sharding_of_reshaped(x: jax.core.ShapedArray, shape: tuple[int, ...]) -> jax
 def _elementwise(primitive: Primitive, operands: Operands, results: Operands, params: Params) -> ShardingRule:
     if len(results) > 1:  # a barrier, whose results are its operands
         every: tuple[Labels, ...] = tuple(tuple((n, axis) for axis in range(x.ndim)) for n, x in enumerate(operands))
-        return _applied(primitive, every, every, params)
+        return _rule_of_labels(primitive, every, every, params)
     (out,) = results
 
     def of(x: jax.core.ShapedArray) -> Labels:  # axes of size 1, and operands without axes, are repeated
         return tuple(n if size == out.shape[n] else None for n, size in enumerate(x.shape))
 
-    return _applied(primitive, tuple(map(of, operands)), (tuple(range(out.ndim)),), params)
+    return _rule_of_labels(primitive, tuple(map(of, operands)), (tuple(range(out.ndim)),), params)
 
 
-def _applied(
+def _rule_of_labels(
     primitive: Primitive, operands: tuple[Labels, ...], results: tuple[Labels, ...], params: Params
 ) -> ShardingRule:
     """The rule of an operation whose parameters say nothing of the sizes of arrays."""
@@ -79,7 +79,7 @@ def _broadcast(primitive: Primitive, operands: Operands, results: Operands, para
 
 def _reshape(primitive: Primitive, operands: Operands, results: Operands, params: Params) -> ShardingRule:
     (x, *others), (out,) = operands, results
-    given, wanted = reshaped_labels(x.shape, out.shape)
+    given, wanted = labels_of_reshape(x.shape, out.shape)
 
     def local(shards: Operands, division: Division) -> Operands:
         return [shards[0].reshape(division.shape(out.shape, wanted))]
@@ -89,14 +89,14 @@ def _reshape(primitive: Primitive, operands: Operands, results: Operands, params
 
 def _transpose(primitive: Primitive, operands: Operands, results: Operands, params: Params) -> ShardingRule:
     labels = tuple(range(operands[0].ndim))
-    return _applied(primitive, (labels,), (tuple(labels[n] for n in params["permutation"]),), params)
+    return _rule_of_labels(primitive, (labels,), (tuple(labels[n] for n in params["permutation"]),), params)
 
 
 def _reduction(add: str, primitive: Primitive, operands: Operands, results: Operands, params: Params) -> ShardingRule:
     labels, axes = tuple(range(operands[0].ndim)), params["axes"]
 
     def local(shards: Operands, division: Division) -> Operands:
-        return [division.reduced(x, axes, add) for x in _bind(primitive, shards, params)]
+        return [division.reduce_parts(x, axes, add) for x in _bind(primitive, shards, params)]
 
     return ShardingRule((labels,), (tuple(n for n in labels if n not in axes),), local)
 
@@ -112,7 +112,7 @@ def _dot(primitive: Primitive, operands: Operands, results: Operands, params: Pa
     rest = [label for label in (*of_x, *of_y) if label not in batch and label not in summed]
 
     def local(shards: Operands, division: Division) -> Operands:
-        return [division.reduced(out, summed, "+") for out in _bind(primitive, shards, params)]
+        return [division.reduce_parts(out, summed, "+") for out in _bind(primitive, shards, params)]
 
     return ShardingRule((tuple(of_x), tuple(of_y)), ((*batch, *rest),), local)
 

@@ -20,7 +20,7 @@ class NoDescriptionError(Exception):
     """A value has no description that is the same in all processes."""
 
 
-def described(value: object) -> Iterator[str]:
+def describe(value: object) -> Iterator[str]:
     """Yield the parts of a value's description. Raises NoDescriptionError for an unknown kind of value."""
     match value:
         case None | bool() | int() | float() | complex() | str() | bytes() | np.dtype() | np.generic():
@@ -30,21 +30,21 @@ def described(value: object) -> Iterator[str]:
         case np.ndarray():
             yield f"array {value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
         case ElementwiseFunction():
-            yield from described(value.jaxpr)
+            yield from describe(value.jaxpr)
         case Format() | Blocks():
             yield value.notation
         case Relayout():
-            yield from described((value.source, value.target, value.digits))
+            yield from describe((value.source, value.target, value.digits))
         case type():
             yield value.__qualname__
         case Mapping():
-            yield from described([(str(key), value[key]) for key in sorted(value, key=str)])
+            yield from describe([(str(key), value[key]) for key in sorted(value, key=str)])
         case tuple() | list():
             yield f"{len(value)} of"
             for part in value:
-                yield from described(part)
+                yield from describe(part)
         case frozenset():
-            yield from described(sorted(value, key=str))
+            yield from describe(sorted(value, key=str))
         case _ if _compat.is_jaxpr(value):
             yield from _of_jaxpr(value)
         case _ if _compat.is_type(value):
@@ -53,27 +53,27 @@ def described(value: object) -> Iterator[str]:
             yield type(value).__qualname__
             for field in fields(value):
                 if field.compare:
-                    yield from described(getattr(value, field.name))
+                    yield from describe(getattr(value, field.name))
         case _:
             raise NoDescriptionError(type(value).__qualname__)
 
 
 def _of_jaxpr(value: object) -> Iterator[str]:
-    closed = without_calls(_compat.closed(value))  # rules of derivatives are no part of what is computed
+    closed = without_calls(_compat.close_jaxpr(value))  # rules of derivatives are no part of what is computed
     jaxpr, numbers = closed.jaxpr, dict[Any, int]()
 
     def atom(v: Any) -> Iterator[str]:
         if isinstance(v, _compat.Literal):
-            yield from described(_compat.literal(v))
+            yield from describe(_compat.literal(v))
         else:
             yield f"{numbers.setdefault(v, len(numbers))} {v.aval}"
 
-    yield from described([np.asarray(x) for x in closed.consts])
+    yield from describe([np.asarray(x) for x in closed.consts])
     for v in (*jaxpr.constvars, *jaxpr.invars):
         yield from atom(v)
     for equation in jaxpr.eqns:
         yield equation.primitive.name
-        yield from described(equation.params)
+        yield from describe(equation.params)
         for v in (*equation.invars, *equation.outvars):
             yield from atom(v)
     for v in jaxpr.outvars:

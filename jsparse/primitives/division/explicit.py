@@ -100,22 +100,22 @@ def _refusal(
 def lower_divided(primitive: Primitive, rule: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a lowering rule: operands that are divided over explicit axes are computed device by device."""
 
-    def lowered(ctx: Any, *operands: ir.Value, **params: object) -> Sequence[ir.Value]:
+    def lower_shards(ctx: Any, *operands: ir.Value, **params: object) -> Sequence[ir.Value]:
         # XLA's operations on whole arrays are traced on one device, too: JAX 0.8 refuses constants beside typed arrays.
         is_traced = config.is_portable and _compat.explicit_axes(_compat.mesh_of_types(ctx.avals_in))
         if not (is_traced or any(map(_compat.is_divided, ctx.avals_in))):
             return rule(ctx, *operands, **params)
 
         def compute(*arrays: jax.Array) -> Operands | jax.Array:
-            found = _mapped(primitive, arrays, ctx.avals_out, params)
+            found = _map_shards(primitive, arrays, ctx.avals_out, params)
             return found if primitive.multiple_results else found[0]
 
         return _compat.lower_as(compute, primitive.multiple_results)(ctx, *operands)
 
-    return lowered
+    return lower_shards
 
 
-def _mapped(primitive: Primitive, arrays: Operands, results: Operands, params: Params) -> Operands:
+def _map_shards(primitive: Primitive, arrays: Operands, results: Operands, params: Params) -> Operands:
     types = [jax.typeof(x) for x in arrays]
     rule = rule_of(primitive, types, results, params)
     assert rule is not None  # only calls of kernels have none, and those are made on one device

@@ -10,7 +10,7 @@ import jax
 from jsparse import _compat
 from jsparse._compat import Primitive
 from jsparse.base.dataclass import dataclass
-from jsparse.base.memo import remembered_of
+from jsparse.base.memo import memoize_weakly
 from jsparse.primitives.chain.expand import without_calls
 from jsparse.primitives.division.rule import Classes, Division, Labels, Params, ShardingRule
 from jsparse.primitives.spec import Operands
@@ -56,7 +56,7 @@ class JaxprRule:
         return [value(v) for v in self.jaxpr.outvars]
 
 
-@remembered_of
+@memoize_weakly
 def rule_of_jaxpr(closed: Any, rule_of: RuleOf) -> JaxprRule:
     """Join the rules of a jaxpr's equations. `rule_of` gives the rule of each one, or None."""
     jaxpr, classes = without_calls(closed).jaxpr, Classes()

@@ -62,7 +62,7 @@ class Division:
         entries = (self.of(label) for label in labels)
         return jax.sharding.PartitionSpec(*(None if not e else e[0] if len(e) == 1 else e for e in entries))
 
-    def reduced(self, x: jax.Array, labels: Iterable[Label], add: str) -> jax.Array:
+    def reduce_parts(self, x: jax.Array, labels: Iterable[Label], add: str) -> jax.Array:
         """Reduce the results of devices that have different parts of some labels."""
         names = tuple(name for label in labels for name in self.of(label))
         return REDUCTIONS[add](x, names) if names else x

@@ -51,7 +51,7 @@ class SortedTuples:
     count: jax.Array
 
 
-def sorted_distinct(
+def sort_distinct(
     columns: Sequence[jax.Array], live: jax.Array, sizes: Sequence[int], order_dtype: np.dtype
 ) -> SortedTuples:
     """Sort tuples, and find the first one of each group of equal tuples.
@@ -90,7 +90,7 @@ class Assembly:
     slots: jax.Array
 
 
-def assembled(columns: Sequence[jax.Array], count: jax.Array, type_: DynamicType) -> Assembly:
+def assemble_arrays(columns: Sequence[jax.Array], count: jax.Array, type_: DynamicType) -> Assembly:
     """Compute the index arrays of a pattern with an entry at each live tuple, and the slots of the tuples.
 
     Args:
@@ -115,7 +115,7 @@ def assembled(columns: Sequence[jax.Array], count: jax.Array, type_: DynamicType
     for chain in type_.format.chains:
         own = [jnp.where(live, columns[level].astype(dtype), 0) for level in chain]
         first = type_.format.levels[chain[0]]
-        before, state = state, _entered(state, first.kind, type_.shape[first.dim], own)
+        before, state = state, _enter_chain(state, first.kind, type_.shape[first.dim], own)
         arrays += [_array(role, next(lengths), before, state, own[0]) for role in first.kind.arrays]
         arrays += [_coordinates(next(lengths), state, column) for column in own[1:]]
     most = np.iinfo(type_.index_dtype).max  # a number that does not fit becomes this one
@@ -155,7 +155,7 @@ class _Tuples:
     live: jax.Array
 
 
-def _entered(above: _Tuples, kind: LevelKind, size: int, chain: Sequence[jax.Array]) -> _Tuples:
+def _enter_chain(above: _Tuples, kind: LevelKind, size: int, chain: Sequence[jax.Array]) -> _Tuples:
     """Find the positions of the tuples in the next chain, which is a level and the singleton levels below it.
 
     Args:
@@ -166,7 +166,7 @@ def _entered(above: _Tuples, kind: LevelKind, size: int, chain: Sequence[jax.Arr
     column = chain[0]
     begins = above.begins | (above.live & differs(chain))
     if kind.is_full:
-        positions = _multiplied(above.positions, size, column)
+        positions = _multiply_bounded(above.positions, size, column)
     elif kind.stores_runs:
         steps = jnp.where(above.begins, 1, column - _before(column))
         first = lax.iota(np.int32, column.shape[0]) == 0
@@ -208,7 +208,7 @@ def _far(dtype: np.dtype) -> int:
     return min(FAR, np.iinfo(dtype).max)
 
 
-def _multiplied(parents: jax.Array, size: int, column: jax.Array) -> jax.Array:
+def _multiply_bounded(parents: jax.Array, size: int, column: jax.Array) -> jax.Array:
     """Return parents * size + column, but at most the largest position."""
     far = _far(parents.dtype)
     room = far - column

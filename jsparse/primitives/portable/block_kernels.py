@@ -139,14 +139,14 @@ def _sum_of_a_tile(
     """Compute one tile of the result. Tiles have `tiles` elements along n, k and m. There are `steps` tiles along k."""
     target, n, m = (pl.program_id(axis) for axis in range(3))
 
-    def added(step: jax.Array, total: jax.Array) -> jax.Array:
+    def add_product(step: jax.Array, total: jax.Array) -> jax.Array:
         entry, k = jax.lax.div(step, np.int32(steps)), jax.lax.rem(step, np.int32(steps))
         at_n, at_k, at_m = (pl.ds(at * size, size) for at, size in zip((n, k, m), tiles, strict=True))
         block = (at_m, at_k) if is_transposed else (at_k, at_m)
-        return total + _multiplied(x[sources[entry], at_n, at_k], values[(slots[entry], *block)], is_transposed)
+        return total + _multiply_tiles(x[sources[entry], at_n, at_k], values[(slots[entry], *block)], is_transposed)
 
     first, end = pointers[target] * np.int32(steps), pointers[target + 1] * np.int32(steps)
-    total = jax.lax.fori_loop(first, end, added, jnp.zeros((tiles[0], tiles[2]), jnp.float32))
+    total = jax.lax.fori_loop(first, end, add_product, jnp.zeros((tiles[0], tiles[2]), jnp.float32))
     out[...] = total.astype(out.dtype)
 
 
@@ -246,7 +246,7 @@ def _step(
         def _() -> None:
             total[...] = jnp.zeros(total.shape, total.dtype)
 
-        total[...] += _multiplied(x[...], values[...], is_transposed)
+        total[...] += _multiply_tiles(x[...], values[...], is_transposed)
 
         @pl.when((entry + 1 == pointers[target + 1]) & (k == steps - 1))
         def _() -> None:
@@ -270,7 +270,7 @@ def _operands(given: Blocks, numbers: Sequence[Array], tile: int) -> tuple[jax.A
     return _compat.same_varying((*map(jnp.asarray, numbers), x, given.values))
 
 
-def _multiplied(x: jax.Array, block: jax.Array, is_transposed: bool) -> jax.Array:
+def _multiply_tiles(x: jax.Array, block: jax.Array, is_transposed: bool) -> jax.Array:
     """The product of a tile of X and a tile of a block, in float32: there, products of two narrow floats are exact."""
     if x.dtype != block.dtype:
         x, block = x.astype(jnp.float32), block.astype(jnp.float32)

@@ -25,7 +25,7 @@ from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 from jsparse.notation import IndexVar
 from jsparse.primitives.portable.stream import Stream, slots_of, stream_of
-from jsparse.primitives.portable.summed import unflattened
+from jsparse.primitives.portable.summed import unflatten_slots
 from jsparse.primitives.spec import Spec
 
 MOST = 1 << 18
@@ -69,12 +69,12 @@ class BlockProduct:
         """The operands of a kernel. `arrays` are the index arrays of a dynamic pattern."""
         term, other = self.spec.factors[self.number], self.spec.factors[1 - self.number]
         (walk,) = self.spec.walks
-        values, labels = unflattened(factors[self.number], term, self.spec), (*term.before, SLOTS, *term.behind)
+        values, labels = unflatten_slots(factors[self.number], term, self.spec), (*term.before, SLOTS, *term.behind)
         is_transposed = labels[-1] in self.summed  # kernels take both orders, so that blocks are not moved
         inner = (self.kept, self.summed) if is_transposed else (self.summed, self.kept)
         return Blocks(
-            _grouped(factors[1 - self.number], other.before, (self.sources, self.outer, self.summed)),
-            _grouped(values, labels, ((SLOTS,), *inner)),
+            _group_axes(factors[1 - self.number], other.before, (self.sources, self.outer, self.summed)),
+            _group_axes(values, labels, ((SLOTS,), *inner)),
             is_transposed,
             SortedEntries.of(stream_of(walk, 0, slots_of(walk.pattern, arrays)), self),
             self.spec.dtype_of(factors),
@@ -91,7 +91,7 @@ class BlockProduct:
 SLOTS = ""  # the label of the axis of slots, which is no index variable's
 
 
-def _grouped(x: Array, labels: Group, groups: Sequence[Group]) -> jax.Array:
+def _group_axes(x: Array, labels: Group, groups: Sequence[Group]) -> jax.Array:
     """Transpose and reshape an array so that it has one axis for each group of labels."""
     sizes = dict(zip(labels, np.shape(x), strict=True))
     moved = jnp.transpose(x, [labels.index(v) for group in groups for v in group])

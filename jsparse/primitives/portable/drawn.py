@@ -20,7 +20,7 @@ def draw(key: jax.Array, sizes: jax.Array, count: int) -> jax.Array:
     rows, dtype = sizes.shape[0], sizes.dtype
     high, low = _random_words(key, rows, count)
 
-    def drawn(j: jax.Array, chosen: jax.Array) -> jax.Array:
+    def draw_one(j: jax.Array, chosen: jax.Array) -> jax.Array:
         most = jnp.maximum(sizes - count + j.astype(dtype), 0)
         number = _below(most + 1, high[:, j], low[:, j])
         repeated = (chosen == number[:, None]).any(axis=1)
@@ -29,7 +29,7 @@ def draw(key: jax.Array, sizes: jax.Array, count: int) -> jax.Array:
     first = lax.broadcasted_iota(dtype, (rows, count), 1)
     if not rows or not count:
         return first
-    chosen = lax.fori_loop(0, count, drawn, jnp.full_like(first, -1))
+    chosen = lax.fori_loop(0, count, draw_one, jnp.full_like(first, -1))
     return jnp.where(sizes[:, None] > count, chosen, first)
 
 

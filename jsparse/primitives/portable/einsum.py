@@ -19,11 +19,11 @@ import numpy as np
 from jsparse.base.arrays import Array
 from jsparse.compiler.dtypes import unrounded
 from jsparse.notation import IndexVar
-from jsparse.primitives.execute import overflowed, poisoned
+from jsparse.primitives.execute import find_overflow, poison_result
 from jsparse.primitives.padding import nan_where
-from jsparse.primitives.portable.join import Sorted, known_rows, visit
+from jsparse.primitives.portable.join import Sorted, join_known, visit
 from jsparse.primitives.portable.stream import Stream, slots_of, stream_of
-from jsparse.primitives.portable.summed import Machine, Sum, reduced, sum_of, unflattened
+from jsparse.primitives.portable.summed import Machine, Sum, reduce_axes, sum_of, unflatten_slots
 from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 
 Index = Sequence[Sequence[Any]]  # the index arrays of each pattern
@@ -38,16 +38,16 @@ def compute_einsum(*operands: Any, spec: Spec, machine: Machine, kernel: Kernel 
     """
     factors, index = spec.split(operands)
     own = [arrays[: walk.array_counts[0]] if arrays else () for walk, arrays in zip(spec.walks, index, strict=True)]
-    invalid = overflowed(spec, spec.dtype_of(factors), index)
-    out = None if kernel is None else kernel(spec.unscheduled, factors, own)
+    invalid = find_overflow(spec, spec.dtype_of(factors), index)
+    out = None if kernel is None else kernel(spec.without_schedule, factors, own)
     if out is None and not any(walk.lead for walk in spec.walks):
-        return _single(spec.unscheduled, factors, own, machine, invalid)
+        return _single(spec.without_schedule, factors, own, machine, invalid)
     if out is None:
-        out = _batched(spec.unscheduled, factors, own, machine)
-    return poisoned(out if invalid is None else nan_where(invalid, out), spec, index)
+        out = _compute_batch(spec.without_schedule, factors, own, machine)
+    return poison_result(out if invalid is None else nan_where(invalid, out), spec, index)
 
 
-def _batched(spec: Spec, factors: Sequence[Any], index: Index, machine: Machine) -> jax.Array:
+def _compute_batch(spec: Spec, factors: Sequence[Any], index: Index, machine: Machine) -> jax.Array:
     """Compute the einsum for patterns whose index arrays may have leading batch axes."""
     lead = next((v for walk in spec.walks for v in walk.lead), None)
     if lead is None:
@@ -57,18 +57,18 @@ def _batched(spec: Spec, factors: Sequence[Any], index: Index, machine: Machine)
     if is_summed and not spec.semiring.is_selective:  # the sum over members is rounded, not each member
         inner = inner.with_dtype(np.dtype(unrounded(dtype.name)), [x.dtype for x in factors])
     walked = [walk.lead.index(lead) if lead in walk.lead else None for walk in spec.walks]
-    arrays = [unflattened(x, term, spec) for x, term in zip(factors, spec.factors, strict=True)]
+    arrays = [unflatten_slots(x, term, spec) for x, term in zip(factors, spec.factors, strict=True)]
 
     def member(arrays: Sequence[Any], index: Index) -> jax.Array:
         shaped = [x.reshape(inner.shape(term)) for x, term in zip(arrays, inner.factors, strict=True)]
-        return _batched(inner, shaped, index, machine)
+        return _compute_batch(inner, shaped, index, machine)
 
     out = jax.vmap(member, in_axes=(axes, [[axis] * len(own) for axis, own in zip(walked, index, strict=True)]))(
         arrays, [list(own) for own in index]
     )
     if not is_summed:
         return jnp.moveaxis(out, 0, spec.result.before.index(lead))
-    return reduced(out, (0,), spec.semiring.add, machine).astype(dtype)
+    return reduce_axes(out, (0,), spec.semiring.add, machine).astype(dtype)
 
 
 def _without(spec: Spec, lead: IndexVar) -> tuple[Spec, list[int | None]]:
@@ -100,7 +100,7 @@ def _single(
         return _dense(spec, factors, machine)
     slots = [slots_of(walk.pattern, arrays) for walk, arrays in zip(spec.walks, index, strict=True)]
     streams = [stream_of(walk, n, of_walk) for n, (walk, of_walk) in enumerate(zip(spec.walks, slots, strict=True))]
-    rows, rest = known_rows(spec.walks, streams, index, sizes)
+    rows, rest = join_known(spec.walks, streams, index, sizes)
     in_order = not any(step.multiplies for step in rest) and _is_in_order(rows, spec)
     kept = _variables(spec, rest)
     may_be_long = not in_order and _may_be_long(rows, rest, spec, machine.longest)
@@ -113,15 +113,15 @@ def _single(
     else:
         rows = rows.with_variables(kept)
 
-        def added(total: Sum) -> jax.Array:
+        def add_to(total: Sum) -> jax.Array:
             return total.sum_from(zero, lambda zero: visit(zero, rows, rest, total.add, total.rows_at_once()))
 
         if total.is_long and total.pays_to_count and not rest and not rows.is_known and total.target.indexed:
             # The lengths of sums are data, and long sums take up to twice as long, in two levels several times.
             short = replace(total, may_be_long=False)
-            out = jax.lax.cond(total.longest(rows) > machine.longest, lambda: added(total), lambda: added(short))
+            out = jax.lax.cond(total.longest(rows) > machine.longest, lambda: add_to(total), lambda: add_to(short))
         else:
-            out = added(total)
+            out = add_to(total)
     on = spec.result.on
     found = total.result(out, None if on is None else slots[on].used)
     return found if invalid is None else nan_where(invalid, found)
@@ -148,7 +148,7 @@ def _variable_of_rows(walk: PatternAccess) -> IndexVar | None:
 def _variables(spec: Spec, rest: Sequence[Sorted]) -> frozenset[IndexVar]:
     """Return the index variables that index factors or the result, or select entries in the patterns `rest`."""
     named = {v for term in (*spec.factors, spec.result) for v in (*term.before, *term.behind)}
-    return frozenset(named.union(*(step.bound for step in rest)))
+    return frozenset(named.union(*(step.variables for step in rest)))
 
 
 def _may_be_long(rows: Stream, rest: Sequence[Sorted], spec: Spec, longest: int) -> bool:

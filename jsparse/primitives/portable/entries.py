@@ -25,8 +25,8 @@ from jsparse.notation import IndexVar
 from jsparse.primitives.assembly import OutputPattern, source_count
 from jsparse.primitives.entries import apart
 from jsparse.primitives.entries_spec import Entries
-from jsparse.primitives.portable.assembly import assembled, sorted_distinct
-from jsparse.primitives.portable.join import known_rows, visit
+from jsparse.primitives.portable.assembly import assemble_arrays, sort_distinct
+from jsparse.primitives.portable.join import join_known, visit
 from jsparse.primitives.portable.stream import Stream, slots_of, stream_of
 from jsparse.primitives.spec import PatternAccess
 
@@ -41,14 +41,14 @@ def compute_entries(*operands: Any, work: Entries) -> list[Any]:
         return apart(*operands, work=work)
 
     def assemble(*operands: Any) -> tuple[Any, ...]:
-        return _assembled(operands, work)
+        return _assemble_pattern(operands, work)
 
     for _ in work.lead:
         assemble = jax.vmap(assemble)
     return list(assemble(*operands))
 
 
-def _assembled(operands: Sequence[Any], work: Entries) -> tuple[Any, ...]:
+def _assemble_pattern(operands: Sequence[Any], work: Entries) -> tuple[Any, ...]:
     reached, type_ = work.reached, work.result
     assert isinstance(type_, DynamicType)
     if not type_.shape:
@@ -58,7 +58,7 @@ def _assembled(operands: Sequence[Any], work: Entries) -> tuple[Any, ...]:
     total = merged.start()
     for term in reached.terms:
         total = _with_term(merged, total, reached, term, index)
-    arrays = list(assembled(total.columns, total.distinct, type_).arrays)
+    arrays = list(assemble_arrays(total.columns, total.distinct, type_).arrays)
     if type_.limit is not None:
         last, capacity = type_.limit
         reached_count = total.count // max(type_.slots_below(last), 1)
@@ -82,8 +82,8 @@ def _with_term(merged: Merged, total: Entered, reached: OutputPattern, term: Seq
     streams = [stream_of(walk, n, of_walk) for n, (walk, of_walk) in enumerate(zip(walks, slots, strict=True))]
     if any(stream.rows == 0 for stream in streams):
         return total
-    rows, rest = known_rows(walks, streams, own, sizes)
-    rows = rows.with_variables(frozenset(reached.kept).union(*(step.bound for step in rest)))
+    rows, rest = join_known(walks, streams, own, sizes)
+    rows = rows.with_variables(frozenset(reached.kept).union(*(step.variables for step in rest)))
     at_once = max(merged.type.nse, AT_ONCE)
     found: Entered = visit(total, rows, rest, merged.add, at_once)
     return found
@@ -137,7 +137,7 @@ class Merged:
             jnp.concatenate([old, jnp.asarray(rows.coordinates[v]).astype(dtype)])
             for old, v in zip(total.columns, self.levels, strict=True)
         ]
-        found = sorted_distinct(columns, live, self.sizes, np.dtype(np.int32))
+        found = sort_distinct(columns, live, self.sizes, np.dtype(np.int32))
         places = jnp.where(found.begins, jnp.cumsum(found.begins) - 1, nse)
         kept = tuple(old.at[places].set(x, mode="drop") for old, x in zip(total.columns, found.columns, strict=True))
         distinct = jnp.sum(found.begins, dtype=dtype)

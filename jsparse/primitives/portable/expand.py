@@ -23,7 +23,7 @@ from jax import lax
 
 from jsparse.base.dataclass import dataclass
 from jsparse.formats import DynamicType
-from jsparse.primitives.permute_values import clamped
+from jsparse.primitives.permute_values import gather_clamped
 from jsparse.primitives.portable.read_levels import StoredLevel, has_parent, parents_of, read_levels
 
 
@@ -45,7 +45,7 @@ def expand(arrays: Sequence[jax.Array], type_: DynamicType) -> tuple[tuple[jax.A
     columns: list[jax.Array] = []
     for number, level in reversed(list(enumerate(read_levels(arrays, type_)))):
         at = at.within(level.positions)
-        coordinates, at = _ascended(level, at, is_outermost=number == 0)
+        coordinates, at = _ascend(level, at, is_outermost=number == 0)
         columns.append(coordinates)
     return tuple(reversed(columns)), at.live
 
@@ -77,15 +77,15 @@ class _Places:
         """The elements of an array at the positions."""
         slots = self.positions.shape[0]
         if not self.is_consecutive:
-            return clamped(array, [self.positions])
+            return gather_clamped(array, [self.positions])
         return array[:slots] if array.shape[0] >= slots else jnp.pad(array, (0, slots - array.shape[0]))
 
-    def moved(self, positions: jax.Array, valid: jax.Array | bool) -> _Places:
+    def move_to(self, positions: jax.Array, valid: jax.Array | bool) -> _Places:
         """Return the places with other positions. Slots stay live only where `valid` is true."""
         return _Places(positions, self.live & valid, is_consecutive=False)
 
 
-def _ascended(level: StoredLevel, at: _Places, *, is_outermost: bool) -> tuple[jax.Array, _Places]:
+def _ascend(level: StoredLevel, at: _Places, *, is_outermost: bool) -> tuple[jax.Array, _Places]:
     """Return the coordinates of the slots in a level, and their positions in the level above it.
 
     `at` has the slots' positions in the level.
@@ -93,9 +93,9 @@ def _ascended(level: StoredLevel, at: _Places, *, is_outermost: bool) -> tuple[j
     kind, size = level.kind, level.size
     if kind.is_full:
         if is_outermost:
-            return at.positions, at.moved(jnp.zeros_like(at.positions), True)
+            return at.positions, at.move_to(jnp.zeros_like(at.positions), True)
         parents = lax.div(at.positions, jnp.full_like(at.positions, max(size, 1)))
-        return at.positions - parents * size, at.moved(parents, True)
+        return at.positions - parents * size, at.move_to(parents, True)
     if kind.is_branchless:
         coordinates = at.read(level.arrays["coordinates"])
         live = at.live & (coordinates >= 0) & (coordinates < size)
@@ -107,7 +107,7 @@ def _ascended(level: StoredLevel, at: _Places, *, is_outermost: bool) -> tuple[j
     else:
         coordinates = at.read(level.arrays["coordinates"])
         inside = (coordinates >= 0) & (coordinates < size)
-    return coordinates, at.moved(parents, inside & has_parent(pointers, level.parents, parents, at.positions))
+    return coordinates, at.move_to(parents, inside & has_parent(pointers, level.parents, parents, at.positions))
 
 
 def _in_runs(level: StoredLevel, positions: jax.Array, parents: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -118,14 +118,14 @@ def _in_runs(level: StoredLevel, positions: jax.Array, parents: jax.Array) -> tu
     dimension, which is exact as an unsigned number, too.
     """
     size, bits = level.size, level.arrays["starts"].dtype.itemsize * 8
-    starts = clamped(level.arrays["starts"], [parents])
-    offsets = positions - clamped(level.arrays["pointers"], [parents])
+    starts = gather_clamped(level.arrays["starts"], [parents])
+    offsets = positions - gather_clamped(level.arrays["pointers"], [parents])
 
-    def unsigned(x: jax.Array) -> jax.Array:
+    def to_unsigned(x: jax.Array) -> jax.Array:
         return lax.bitcast_convert_type(x, np.dtype(f"uint{bits}"))
 
-    inside = (starts < size) & (unsigned(offsets) < unsigned(size - starts))
-    inside &= (starts >= 0) | (unsigned(offsets) >= unsigned(-starts))
+    inside = (starts < size) & (to_unsigned(offsets) < to_unsigned(size - starts))
+    inside &= (starts >= 0) | (to_unsigned(offsets) >= to_unsigned(-starts))
     if bits == 64:  # as in the extension's arithmetic, which has no more bits
         inside &= offsets >= 0
     return starts + offsets, inside

@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 
 from jsparse.formats import DynamicType
-from jsparse.primitives.permute_values import clamped
+from jsparse.primitives.permute_values import gather_clamped
 from jsparse.primitives.portable.read_levels import UNKNOWN, StoredLevel, has_parent, parents_of, read_levels
 
 POINTERS, COORDINATES, ORDER, OVERFLOW = 1, 2, 4, 8
@@ -107,7 +107,7 @@ def _of_coordinates(chain: Sequence[StoredLevel]) -> jax.Array:
     parents = parents_of(pointers, chain[0].parents, count)
     checked = has_parent(pointers, chain[0].parents, parents, lax.iota(parents.dtype, count))
     if len(chain) > 1:  # a segment that begins before 0 is a fault of the pointers
-        checked &= clamped(pointers, [parents]) >= 0
+        checked &= gather_clamped(pointers, [parents]) >= 0
     columns = [level.arrays["coordinates"] for level in chain]
     outside = jnp.zeros(count, np.bool_)
     for level, column in zip(chain, columns, strict=True):

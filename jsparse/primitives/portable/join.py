@@ -31,7 +31,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.errors import DTypeError
 from jsparse.formats import Pattern
 from jsparse.notation import IndexVar
-from jsparse.primitives.permute_values import clamped
+from jsparse.primitives.permute_values import gather_clamped
 from jsparse.primitives.portable.stream import Stream
 from jsparse.primitives.spec import PatternAccess
 
@@ -84,7 +84,7 @@ class Sorted:
     keys: tuple[tuple[IndexVar, Array], ...]
 
     @property
-    def bound(self) -> tuple[IndexVar, ...]:
+    def variables(self) -> tuple[IndexVar, ...]:
         """The bound variables."""
         return tuple(v for v, _ in (*self.heads, *self.keys))
 
@@ -92,7 +92,7 @@ class Sorted:
     def multiplies(self) -> bool:
         """Whether several entries may have the same bound coordinates."""
         has_single_entries = bool(self.heads) and self.pointers is None
-        return not has_single_entries and set(self.bound) < set(self.entries.coordinates)
+        return not has_single_entries and set(self.variables) < set(self.entries.coordinates)
 
     def segments(self, rows: Stream) -> tuple[Array, Array]:
         """Return, for each row, the range [first, end) of the entries that have the row's coordinates."""
@@ -112,7 +112,7 @@ class Sorted:
             return at, at + count
         if self.pointers is None:
             return at, at + 1
-        first, end = (jnp.clip(clamped(self.pointers, [at + n]), 0, count) for n in (0, 1))
+        first, end = (jnp.clip(gather_clamped(self.pointers, [at + n]), 0, count) for n in (0, 1))
         return first, end
 
 
@@ -127,7 +127,7 @@ def _on_device(column: Array) -> Array:
     return jnp.asarray(column)
 
 
-def _placed(entries: Stream, v: IndexVar, size: int) -> Array:
+def _row_coordinates(entries: Stream, v: IndexVar, size: int) -> Array:
     """Return each entry's coordinate in `v`. If an entry is not live, it gets `size`, which is no row's coordinate."""
     column = entries.coordinates[v]
     return column if entries.live is None else (np if entries.is_known else jnp).where(entries.live, column, size)
@@ -136,20 +136,20 @@ def _placed(entries: Stream, v: IndexVar, size: int) -> Array:
 def _search(columns: Sequence[Any], wanted: Sequence[Any], first: Array, end: Array, count: int, after: bool) -> Array:
     """Bisect [first, end) for the first entry >= the wanted tuple; with `after`, for the first entry > that tuple."""
 
-    def halved(_: Any, limits: tuple[Any, Any]) -> tuple[Any, Any]:
+    def halve(_: Any, limits: tuple[Any, Any]) -> tuple[Any, Any]:
         low, high = limits
         middle = low + (high - low) // 2
         less: Any = jnp.full(low.shape, after)
         for column, x in zip(reversed(columns), reversed(wanted), strict=True):
-            at = clamped(column, [middle])
+            at = gather_clamped(column, [middle])
             less = (at < x) | ((at == x) & less)
         is_open = low < high
         return jnp.where(is_open & less, middle + 1, low), jnp.where(is_open & ~less, middle, high)
 
-    return jax.lax.fori_loop(0, max(count, 1).bit_length(), halved, (first, end))[0]
+    return jax.lax.fori_loop(0, max(count, 1).bit_length(), halve, (first, end))[0]
 
 
-def sorted_by(
+def sort_by(
     walk: PatternAccess,
     entries: Stream,
     bound: Collection[IndexVar],
@@ -174,7 +174,7 @@ def sorted_by(
             return Sorted(entries, heads, arrays[0], left)
     if not keys:
         return Sorted(entries, (), None, ())
-    placed = [_placed(entries, v, sizes[v]) for v in keys]
+    placed = [_row_coordinates(entries, v, sizes[v]) for v in keys]
     columns: Sequence[Array]
     if entries.is_known:  # XLA would sort constants while it compiles, and slowly
         order: Array = np.lexsort(placed[::-1]).astype(np.int32)
@@ -183,10 +183,10 @@ def sorted_by(
         *columns, order = jax.lax.sort(
             [*map(jnp.asarray, placed), jnp.arange(entries.rows, dtype=jnp.int32)], num_keys=len(keys)
         )
-    return Sorted(entries.taken(order), (), None, tuple(zip(keys, columns, strict=True)))
+    return Sorted(entries.take(order), (), None, tuple(zip(keys, columns, strict=True)))
 
 
-def known_rows(
+def join_known(
     walks: Sequence[PatternAccess],
     streams: Sequence[Stream],
     index: Sequence[Sequence[Any]],
@@ -201,7 +201,7 @@ def known_rows(
     first, *left = join_order(walks, sizes)
     rows = streams[first]
     while left and rows.is_known and streams[left[0]].is_known:
-        found = joined(rows, streams[left[0]], sizes)
+        found = join_streams(rows, streams[left[0]], sizes)
         if found is None:
             break
         rows, left = found, left[1:]
@@ -209,13 +209,13 @@ def known_rows(
     for n in left:
         pattern = walks[n].pattern
         rest.append(
-            sorted_by(walks[n], streams[n], bound, pattern.arrays if isinstance(pattern, Pattern) else index[n], sizes)
+            sort_by(walks[n], streams[n], bound, pattern.arrays if isinstance(pattern, Pattern) else index[n], sizes)
         )
         bound |= set(streams[n].coordinates)
     return rows, rest
 
 
-def joined(rows: Stream, entries: Stream, sizes: Mapping[IndexVar, int]) -> Stream | None:
+def join_streams(rows: Stream, entries: Stream, sizes: Mapping[IndexVar, int]) -> Stream | None:
     """Join two streams that are known while the program is traced. Return None if the join has too many rows."""
     shared = [v for v in entries.coordinates if v in rows.coordinates]
     rows, entries = _alive(rows), _alive(entries)
@@ -228,7 +228,7 @@ def joined(rows: Stream, entries: Stream, sizes: Mapping[IndexVar, int]) -> Stre
     parents = np.repeat(np.arange(rows.rows), counts)
     offsets = np.arange(len(parents)) - np.repeat(np.cumsum(counts) - counts, counts)
     same = len(parents) == rows.rows and bool((counts == 1).all())
-    return _both(rows if same else rows.taken(parents, increasing=True), entries.taken(order[first[parents] + offsets]))
+    return _both(rows if same else rows.take(parents, increasing=True), entries.take(order[first[parents] + offsets]))
 
 
 def _numbers_of_tuples(
@@ -246,7 +246,7 @@ def _numbers_of_tuples(
 def _alive(rows: Stream) -> Stream:
     if rows.live is None:
         return rows
-    return replace(rows.taken(np.flatnonzero(rows.live), increasing=True), live=None)
+    return replace(rows.take(np.flatnonzero(rows.live), increasing=True), live=None)
 
 
 def _both(rows: Stream, entries: Stream) -> Stream:
@@ -276,18 +276,18 @@ def visit(total: Any, rows: Stream, rest: Sequence[Sorted], add: Callable[[Any, 
         return rows.in_parts(most, lambda total, part: visit(total, part, rest, add, at_once), total)
     first, end = following.segments(rows)
     if not following.multiplies:
-        located = following.entries.taken(first).only(first < end)
+        located = following.entries.take(first).only(first < end)
         return visit(total, _both(rows, located), others, add, at_once)
     ends = jnp.cumsum(end - first, dtype=jnp.int32)
     at_once = min(at_once, rows.rows * following.entries.rows)
 
-    def added(number: Array, total: Any) -> Any:
+    def add_batch(number: Array, total: Any) -> Any:
         numbers = number * at_once + jnp.arange(at_once, dtype=jnp.int32)
         parent = jnp.minimum(jnp.searchsorted(ends, numbers, side="right", method="scan_unrolled"), rows.rows - 1)
-        before = clamped(ends, [parent]) - clamped(end - first, [parent])
-        entry = clamped(first, [parent]) + numbers - before
-        both = _both(rows.taken(parent, increasing=True), following.entries.taken(entry)).only(numbers < ends[-1])
+        before = gather_clamped(ends, [parent]) - gather_clamped(end - first, [parent])
+        entry = gather_clamped(first, [parent]) + numbers - before
+        both = _both(rows.take(parent, increasing=True), following.entries.take(entry)).only(numbers < ends[-1])
         return visit(total, both, others, add, at_once)
 
     # Chunks are counted, not rows: XLA takes a loop from 0 in larger steps than a known bound for an empty one.
-    return jax.lax.fori_loop(0, (ends[-1] - 1) // at_once + 1, added, total)
+    return jax.lax.fori_loop(0, (ends[-1] - 1) // at_once + 1, add_batch, total)

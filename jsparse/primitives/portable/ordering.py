@@ -8,7 +8,7 @@ import numpy as np
 from jax import lax
 
 
-def ordered(x: jax.Array) -> jax.Array:
+def to_ordered_integers(x: jax.Array) -> jax.Array:
     """Map real numbers to unsigned integers in the same order. 0 and -0 are equal, and NaN is above all numbers."""
     x = _whole_bytes(x)
     if x.dtype.kind == "u":
@@ -28,7 +28,7 @@ def magnitudes(x: jax.Array) -> jax.Array:
     unsigned = np.dtype(f"uint{8 * x.dtype.itemsize}")
     if x.dtype.kind == "i":  # the magnitude of an int8 of -128 is 128, too
         return ~lax.bitcast_convert_type(jnp.where(x < 0, x, -x), unsigned) + np.array(1, unsigned)
-    return ordered(jnp.abs(x))
+    return to_ordered_integers(jnp.abs(x))
 
 
 def _whole_bytes(x: jax.Array) -> jax.Array:
@@ -44,7 +44,7 @@ def _whole_bytes(x: jax.Array) -> jax.Array:
 
 def sort_segments(numbers: jax.Array, starts: jax.Array, width: int, descending: bool) -> tuple[jax.Array, jax.Array]:
     """Return the order and the places that `segments.sort_segments` returns."""
-    keys = ~ordered(numbers) if descending else ordered(numbers)
+    keys = ~to_ordered_integers(numbers) if descending else to_ordered_integers(numbers)
     segment, slot, begin, end = _bounds(starts, len(numbers))
     inside = slot < end
     keys = jnp.where(inside, keys, jnp.zeros_like(keys))  # all others stay where they are
@@ -60,7 +60,7 @@ def largest(
     numbers: jax.Array, starts: jax.Array, k: jax.Array, valid: jax.Array | None, by_magnitude: bool
 ) -> jax.Array:
     """Return the mask that `segments.largest` returns."""
-    keys = ~(magnitudes if by_magnitude else ordered)(numbers)
+    keys = ~(magnitudes if by_magnitude else to_ordered_integers)(numbers)
     segment, slot, begin, end = _bounds(starts, len(numbers))
     counts = jnp.ones(len(numbers), np.bool_) if valid is None else valid
     *_, order = lax.sort((segment, ~counts, keys, slot), num_keys=3, is_stable=True)

@@ -14,7 +14,7 @@ from jax import lax
 from jsparse.base.dataclass import dataclass
 from jsparse.formats import DynamicType, Level
 from jsparse.formats.levels import LevelKind
-from jsparse.primitives.permute_values import clamped
+from jsparse.primitives.permute_values import gather_clamped
 
 UNKNOWN = -1
 """The number of positions of a level if neither its arrays nor the levels below determine it."""
@@ -101,4 +101,4 @@ def has_parent(pointers: jax.Array, parents: int, found: jax.Array, positions: j
     """Return whether each position lies in the segment of the parent that `parents_of` found for it."""
     if parents == 0:
         return jnp.zeros(positions.shape, bool)
-    return (found < parents) & (clamped(pointers[:parents], [found]) <= positions)
+    return (found < parents) & (gather_clamped(pointers[:parents], [found]) <= positions)

@@ -16,7 +16,7 @@ from jsparse.compiler.runtime.routine import BY_MAGNITUDE, DESCENDING, GIVES_NUM
 from jsparse.errors import NotYetSupportedError
 from jsparse.formats import DynamicType
 from jsparse.formats.dynamic import slots_dtype
-from jsparse.primitives.portable.assembly import Assembly, assembled, differs, sorted_distinct
+from jsparse.primitives.portable.assembly import Assembly, assemble_arrays, differs, sort_distinct
 from jsparse.primitives.portable.drawn import draw
 from jsparse.primitives.portable.expand import expand
 from jsparse.primitives.portable.faults import find_faults
@@ -87,8 +87,8 @@ def _assemble(coords: jax.Array, type_: DynamicType) -> tuple[jax.Array, ...]:
     for column, size in zip(columns, sizes, strict=True):
         live &= (column >= 0) & (column.astype(wide) < size)
     columns = [column.astype(type_.index_dtype) for column in columns]
-    tuples = sorted_distinct(columns, live, sizes, dtype)
-    found = assembled(tuples.columns, tuples.count, type_)
+    tuples = sort_distinct(columns, live, sizes, dtype)
+    found = assemble_arrays(tuples.columns, tuples.count, type_)
     slots = jnp.zeros(inputs, dtype).at[tuples.order].set(found.slots, unique_indices=True)
     return (*found.arrays, tuples.order, _starts(found.slots, type_.nse), slots)
 
@@ -126,7 +126,7 @@ def _nonzero(x: jax.Array, type_: DynamicType) -> tuple[jax.Array, ...]:
         extent = jnp.full_like(left, max(size, 1))
         columns.append(lax.rem(left, extent).astype(type_.index_dtype))
         left = lax.div(left, extent)
-    made = assembled(columns[::-1], count, type_)
+    made = assemble_arrays(columns[::-1], count, type_)
     return (*made.arrays, _element_numbers(made, type_, dtype))
 
 

@@ -19,7 +19,7 @@ from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import IndexVar
-from jsparse.primitives.permute_values import clamped
+from jsparse.primitives.permute_values import gather_clamped
 from jsparse.primitives.portable.expand import expand
 from jsparse.primitives.spec import PatternAccess
 
@@ -72,7 +72,7 @@ class Stream:
             number = number * dtype(sizes[v]) + self.coordinates[v].astype(dtype)
         return number
 
-    def taken(self, index: Array, increasing: bool = False) -> Stream:
+    def take(self, index: Array, increasing: bool = False) -> Stream:
         """Return the rows at these indices. `increasing` says that no index is less than the previous index."""
         return replace(
             self,
@@ -109,13 +109,13 @@ class Stream:
             return add(total, self)
         last = self.rows - rows
 
-        def added(number: jax.Array, total: Any) -> Any:
+        def add_part(number: jax.Array, total: Any) -> Any:
             begin = number * rows
             part = self.part(jnp.minimum(begin, last), rows)
             repeats = not may_repeat and last % rows > 0
             return add(total, part.only(part.numbers >= self.start + begin) if repeats else part)
 
-        return jax.lax.fori_loop(0, -(-self.rows // rows), added, total)
+        return jax.lax.fori_loop(0, -(-self.rows // rows), add_part, total)
 
     def only(self, live: Array | None) -> Stream:
         """Return the stream in which rows stay live only where the argument `live` is true. None changes nothing."""
@@ -129,7 +129,7 @@ class Stream:
 
 
 def _rows(x: Array, index: Array) -> Array:
-    return x[index] if isinstance(x, np.ndarray) and isinstance(index, np.ndarray) else clamped(x, [index])
+    return x[index] if isinstance(x, np.ndarray) and isinstance(index, np.ndarray) else gather_clamped(x, [index])
 
 
 class Slots(NamedTuple):

@@ -33,7 +33,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.dtypes import accumulator, is_complex
 from jsparse.compiler.semiring import Add
 from jsparse.notation import IndexVar
-from jsparse.primitives.permute_values import clamped
+from jsparse.primitives.permute_values import gather_clamped
 from jsparse.primitives.portable.stream import Stream
 from jsparse.primitives.spec import ArrayAccess, Spec
 
@@ -160,7 +160,7 @@ class Factor:
             return self.array
         if isinstance(labels[0], int) and len(labels) == 1 and rows.positions[labels[0]] is None:
             return jax.lax.dynamic_slice_in_dim(self.array, rows.start, rows.rows)
-        return clamped(self.array, [_index(rows, label) for label in labels])
+        return gather_clamped(self.array, [_index(rows, label) for label in labels])
 
 
 def _index(rows: Stream, label: Label) -> Array:
@@ -197,7 +197,7 @@ class Sum:
         return dict(self.spec.sizes)
 
     @cached_property
-    def computed(self) -> np.dtype:
+    def compute_dtype(self) -> np.dtype:
         """The dtype in which products and sums are computed."""
         dtypes = [self.dtype, *(factor.array.dtype for factor in self.factors)]
         if any(map(is_complex, dtypes)):
@@ -207,7 +207,7 @@ class Sum:
     @cached_property
     def is_long(self) -> bool:
         """Whether rows may not be added one after the other in the dtype of products: float32 or complex64."""
-        return self.may_be_long and self.spec.semiring.add == "+" and self.computed in _WIDE
+        return self.may_be_long and self.spec.semiring.add == "+" and self.compute_dtype in _WIDE
 
     @property
     def pays_to_count(self) -> bool:
@@ -217,12 +217,12 @@ class Sum:
     @cached_property
     def total(self) -> np.dtype:
         """The dtype in which rows are added up."""
-        return _WIDE[self.computed] if self.is_long and self.machine.has_float64 else self.computed
+        return _WIDE[self.compute_dtype] if self.is_long and self.machine.has_float64 else self.compute_dtype
 
     @cached_property
     def zero(self) -> np.ndarray:
         """The value of a sum without rows."""
-        return np.asarray(self.spec.semiring.zero(self.dtype.name)).astype(self.computed)
+        return np.asarray(self.spec.semiring.zero(self.dtype.name)).astype(self.compute_dtype)
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -236,7 +236,7 @@ class Sum:
         arrays = [prod(self.sizes[v] for v in factor.layout.dense) for factor in self.factors if factor.layout.indexed]
         whole = self._is_broadcast or (self._is_contraction and len(self.factors) > 2)
         product = prod(self.sizes[v] for v in (self.dense if whole else self.target.dense))
-        return max(self.machine.chunk // (self.computed.itemsize * (sum(arrays) + product)), 1)
+        return max(self.machine.chunk // (self.compute_dtype.itemsize * (sum(arrays) + product)), 1)
 
     @property
     def _is_broadcast(self) -> bool:
@@ -250,11 +250,11 @@ class Sum:
 
     def start(self) -> jax.Array:
         """The result before any row is added."""
-        return jnp.full(self.shape, self.zero, self.computed)
+        return jnp.full(self.shape, self.zero, self.compute_dtype)
 
     def sum_from(self, start: jax.Array, visited: Callable[[jax.Array], jax.Array]) -> jax.Array:
         """Return `visited(start)`, in which `visited` adds rows by `add`, in the dtype of products. `start` is, too."""
-        return jax.lax.convert_element_type(visited(widened(start, self.total)), self.computed)
+        return jax.lax.convert_element_type(visited(widen(start, self.total)), self.compute_dtype)
 
     def add(self, total: jax.Array, stream: Stream) -> jax.Array:
         """Add the rows of a stream, chunk by chunk."""
@@ -263,15 +263,15 @@ class Sum:
     def _add_chunk(self, total: jax.Array, rows: Stream) -> jax.Array:
         products = self._products(rows)
         if self.target.indexed and not self.in_order:
-            return self._scattered(total, products, rows)
+            return self._scatter_products(total, products, rows)
         products = self._zero_unless_live(products, rows)
         if self.in_order:
             return jax.lax.dynamic_update_slice_in_dim(total, products, rows.start, 0)
-        found = reduced(products, (0,), self.spec.semiring.add, self.machine)
-        if self.total == self.computed:
+        found = reduce_axes(products, (0,), self.spec.semiring.add, self.machine)
+        if self.total == self.compute_dtype:
             return self._combine(total, found)
         with jax.enable_x64(True):
-            return jax.lax.add(total, widened(found, self.total))
+            return jax.lax.add(total, widen(found, self.total))
 
     # ---- products
 
@@ -281,18 +281,18 @@ class Sum:
         compared = 0 if mask is None else mask.operands
         multiplied = range(compared, len(given))
         if self._is_contraction:
-            found = self._contracted(given, rows)
+            found = self._contract(given, rows)
         else:
-            found = self._multiplied(given, multiplied, self.spec.semiring.multiply, rows)
-            if self.spec.semiring.is_selective and self.dtype != self.computed:
-                found = found.astype(self.dtype).astype(self.computed)
+            found = self._multiply(given, multiplied, self.spec.semiring.multiply, rows)
+            if self.spec.semiring.is_selective and self.dtype != self.compute_dtype:
+                found = found.astype(self.dtype).astype(self.compute_dtype)
             if mask is not None:
-                product = self._multiplied(given, range(mask.count), mask.multiply, rows)
-                wanted = self._aligned(given[mask.count], mask.count, rows)
+                product = self._multiply(given, range(mask.count), mask.multiply, rows)
+                wanted = self._align_axes(given[mask.count], mask.count, rows)
                 found = jnp.where(product.astype(wanted.dtype) == wanted, found, self.zero)
             found = jnp.broadcast_to(found, (rows.rows, *(self.sizes[v] for v in self.dense)))
             summed = [n for n, v in enumerate(self.dense, 1) if v not in self.target.dense]
-            found = reduced(found, summed, self.spec.semiring.add, self.machine)
+            found = reduce_axes(found, summed, self.spec.semiring.add, self.machine)
         kept = [v for v in self.dense if v in self.target.dense]
         order = [1 + kept.index(v) for v in self.target.dense]
         return jnp.transpose(found, (0, *order)) if order != sorted(order) else found
@@ -310,23 +310,23 @@ class Sum:
                 return True
         return False
 
-    def _contracted(self, given: Sequence[Any], rows: Stream) -> jax.Array:
+    def _contract(self, given: Sequence[Any], rows: Stream) -> jax.Array:
         letters = {v: n for n, v in enumerate(self.dense, 1)}
         operands = list[Any]()
         for x, factor in zip(given, self.factors, strict=True):
             outer = [0] if factor.layout.indexed else []
-            operands += [x.astype(self.computed), [*outer, *(letters[v] for v in factor.layout.dense)]]
+            operands += [x.astype(self.compute_dtype), [*outer, *(letters[v] for v in factor.layout.dense)]]
         of_rows = any(factor.layout.indexed for factor in self.factors)
         kept = [letters[v] for v in self.dense if v in self.target.dense]
-        found = jnp.einsum(*operands, [0, *kept] if of_rows else kept, preferred_element_type=self.computed)
+        found = jnp.einsum(*operands, [0, *kept] if of_rows else kept, preferred_element_type=self.compute_dtype)
         return found if of_rows else jnp.broadcast_to(found, (rows.rows, *found.shape))
 
-    def _multiplied(self, given: Sequence[Any], numbers: Sequence[int], multiply: str, rows: Stream) -> jax.Array:
-        aligned = [self._aligned(given[n], n, rows).astype(self.computed) for n in numbers]
-        one = np.asarray(self.spec.semiring.one(self.dtype.name)).astype(self.computed)
+    def _multiply(self, given: Sequence[Any], numbers: Sequence[int], multiply: str, rows: Stream) -> jax.Array:
+        aligned = [self._align_axes(given[n], n, rows).astype(self.compute_dtype) for n in numbers]
+        one = np.asarray(self.spec.semiring.one(self.dtype.name)).astype(self.compute_dtype)
         return reduce(_MULTIPLY[multiply], aligned) if aligned else jnp.full([1] * (1 + len(self.dense)), one)
 
-    def _aligned(self, x: Any, number: int, rows: Stream) -> Any:
+    def _align_axes(self, x: Any, number: int, rows: Stream) -> Any:
         """Return factor `number` with axes for the rows and for each dense index variable; missing axes have size 1."""
         layout = self.factors[number].layout
         x = x if layout.indexed else x[None]
@@ -345,9 +345,9 @@ class Sum:
         add = self.spec.semiring.add
         return jnp.bitwise_or(a, b) if add == "|" else _ADD[add][0](a, b)
 
-    def _scattered(self, total: jax.Array, products: jax.Array, rows: Stream) -> jax.Array:
+    def _scatter_products(self, total: jax.Array, products: jax.Array, rows: Stream) -> jax.Array:
         add = self.spec.semiring.add
-        if self.total == self.computed and (self.is_long or add == "|"):
+        if self.total == self.compute_dtype and (self.is_long or add == "|"):
             return self._in_two_levels(total, products, self._elements(rows))
         is_sorted = self.machine.uses_order and self.target.indexed == rows.order[: len(self.target.indexed)]
         is_sorted &= prod(self.shape[len(self.target.indexed) :]) <= MOST_KEPT
@@ -377,14 +377,14 @@ class Sum:
         begins = jnp.concatenate([jnp.ones(1, bool), changes])
         ends = jnp.concatenate([changes, jnp.ones(1, bool)])
 
-        def combined(a: Any, b: Any) -> Any:
+        def combine_segments(a: Any, b: Any) -> Any:
             (sums_a, new_a), (sums_b, new_b) = a, b
             new = new_b.reshape(-1, *[1] * (products.ndim - 1))
             return jnp.where(new, sums_b, self._combine(sums_a, sums_b)), new_a | new_b
 
-        sums, _ = jax.lax.associative_scan(combined, (clamped(products, [order]), begins))
+        sums, _ = jax.lax.associative_scan(combine_segments, (gather_clamped(products, [order]), begins))
         keys[0] = jnp.where(ends, keys[0], self.shape[0])
-        before = clamped(total, keys)
+        before = gather_clamped(total, keys)
         return _scatter(jax.lax.scatter, total, keys, self._combine(before, sums))
 
     def result(self, total: jax.Array, used: Array | None) -> jax.Array:
@@ -413,14 +413,14 @@ def _scatter(
         return how(
             total,
             places,
-            widened(updates, total.dtype),
+            widen(updates, total.dtype),
             numbers,
             indices_are_sorted=is_sorted,
             mode=jax.lax.GatherScatterMode.FILL_OR_DROP,
         )
 
 
-def widened(x: jax.Array, dtype: np.dtype) -> jax.Array:
+def widen(x: jax.Array, dtype: np.dtype) -> jax.Array:
     """Convert an array to a dtype. It may be one of 64 bits, even if JAX makes none."""
     if x.dtype == dtype:
         return x
@@ -428,7 +428,7 @@ def widened(x: jax.Array, dtype: np.dtype) -> jax.Array:
         return jax.lax.convert_element_type(x, dtype)
 
 
-def reduced(x: jax.Array, axes: Sequence[int], add: Add, machine: Machine) -> jax.Array:
+def reduce_axes(x: jax.Array, axes: Sequence[int], add: Add, machine: Machine) -> jax.Array:
     """Reduce an array by ⊕ over some axes, in the dtype of the array."""
     if not axes:
         return x
@@ -442,7 +442,7 @@ def reduced(x: jax.Array, axes: Sequence[int], add: Add, machine: Machine) -> ja
     return _ADD[add][1](x, axis=tuple(axes)).astype(x.dtype)  # numpy's rules would widen integers
 
 
-def unflattened(x: Any, term: ArrayAccess, spec: Spec) -> Any:
+def unflatten_slots(x: Any, term: ArrayAccess, spec: Spec) -> Any:
     """Reshape a term's array to have one axis for the slots and one for each dense level after them."""
     if term.on is None:
         return x
@@ -472,7 +472,7 @@ def sum_of(
 
 def _factor(x: Any, term: ArrayAccess, spec: Spec, sparse: frozenset[IndexVar]) -> Factor:
     layout = AxisOrder.of(term, sparse)
-    x = jnp.transpose(unflattened(x, term, spec), layout.axes)
+    x = jnp.transpose(unflatten_slots(x, term, spec), layout.axes)
     if len(set(layout.dense)) < len(layout.dense):  # a diagonal
         letters, outer = {v: n for n, v in enumerate(layout.dense)}, len(layout.indexed)
         front, kept = [100 + n for n in range(outer)], layout.distinct

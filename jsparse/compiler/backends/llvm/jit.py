@@ -12,7 +12,7 @@ import llvmlite
 from llvmlite import binding as llvm
 
 from jsparse.base.dataclass import dataclass
-from jsparse.base.memo import held_over_forks
+from jsparse.base.memo import hold_over_forks
 from jsparse.compiler.backends.backend import ENTRY, CompiledKernel
 from jsparse.compiler.backends.llvm.cpu import host_cpu
 from jsparse.compiler.signature import BufferType
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 OPTIMIZED = 3  # LLVM's highest optimisation level
 
-_lock = held_over_forks(threading.RLock())
+_lock = hold_over_forks(threading.RLock())
 _names = count()
 
 

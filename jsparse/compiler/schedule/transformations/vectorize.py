@@ -118,7 +118,7 @@ class Vectorize(Transformation):
         target, size = nest.statement.target, nest.problem.size[self.loop]
         if size is None or size < self.lanes:
             return f"{self.loop} has fewer than {self.lanes} coordinates, or a number that is known at run time only"
-        if not nest.stores_innermost(target, self.loop) or target.nested() or nest.derived:
+        if not nest.stores_innermost(target, self.loop) or target.indirections() or nest.derived:
             return f"{target} is not stored with {self.loop} innermost"
         for step in (*nest.found("unroll"), *nest.found("unroll_and_jam"), *nest.found("parallelize")):
             if step.loop == self.loop:
@@ -142,7 +142,7 @@ class Vectorize(Transformation):
             return f"'{divided}' divides the entries"
         if nest.vector is not None and self.loop not in nest.summed and not joint:
             return f"{nest.vector} runs in lanes already"
-        tables = [f for f in nest.factors if f.nested()]
+        tables = [f for f in nest.factors if f.indirections()]
         if tables:
             return f"{tables[0]} is read through a table"
         return None
