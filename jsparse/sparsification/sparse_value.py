@@ -181,9 +181,7 @@ def as_array(x: SparseValue) -> jax.Array:
 def subtract_background(x: SparseValue) -> SparseTensor:
     """Subtract the background from a value. The result is 0 outside the entries. Narrow floats become float32."""
     tensor, wide = whole(x).tensor, unrounded(x.dtype.name)
-    background = SparseTensor._wrap(
-        jnp.broadcast_to(background_array(x).at(tensor), (tensor.nse,)), tensor.pattern
-    )
+    background = SparseTensor._wrap(jnp.broadcast_to(background_array(x).at(tensor), (tensor.nse,)), tensor.pattern)
     return tensor.astype(wide).map(jnp.subtract, background.astype(wide))
 
 

@@ -80,12 +80,10 @@ class StatementFacts:
 
     @property
     def cpu(self) -> CpuModel:
-        """The processor by whose prices the nest is compared with others."""
         return self.problem.cpu
 
     @lazy
     def statement(self) -> Statement:
-        """The statement that the nest executes."""
         return self.problem.statements[self.number]
 
     @lazy
@@ -124,7 +122,6 @@ class StatementFacts:
 
     @lazy
     def factor_vars(self) -> tuple[frozenset[IndexVar], ...]:
-        """The index variables of each factor."""
         return tuple(frozenset(f.variables()) for f in self.factors)
 
     @lazy
