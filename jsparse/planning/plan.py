@@ -78,6 +78,9 @@ Output: TypeAlias = DenseOutput | OnPattern | AssembledPattern
 class Convert:
     """The conversion of a value to a format that is concordant with other patterns, or in which loops locate rows.
 
+    It is an instruction, not a part of an einsum's lowering, because derivatives walk the sorted pattern again: the
+    gradient of `ij,kj->ik` of two csr patterns of 200,000 entries takes 44 ms with one sort (4.3 ms) instead of three.
+
     Attributes:
         value: the number of the value.
         format: the format.

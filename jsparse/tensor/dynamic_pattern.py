@@ -1,5 +1,16 @@
 """Dynamic patterns: their index arrays are data, so they may be traced, batched, and differ from call to call.
 
+The lengths of all index arrays follow from nse. Entries after the count in use are padding, and so are coordinates out
+of range; values in padding are 0, and every operation keeps them so. The last pointer of the last compressed level
+holds the true count: the pattern has overflowed if that exceeds the capacity. Kernels clamp pointers to the capacity
+and pass over coordinates out of range, so nothing outside of the arrays is read or written, whatever they hold.
+
+What is computed on a pattern that overflowed is NaN: a kernel has one more operand that says so
+(`primitives.execute`). Every product of a derivative walks the same pattern, so gradients are NaN as well. A routine
+that assembles a pattern raises the count of its result to the true count of an operand (`csrc/routines/terms.h`).
+Integers and booleans have no NaN: their values pass through the routine `fit`, which makes the program fail
+(`primitives.routine`). It runs on CPU; other platforms have nothing that fails.
+
 In the path of each leaf, a `DigestKey` names the static metadata of the tensor to which the leaf belongs.
 """
 

@@ -3,6 +3,9 @@
 The number of chunks and their bounds depend on the pattern and the sizes alone, so a result is bit-equal for any number
 of threads. There are more chunks than threads; an idle thread claims the next chunk.
 
+Sizes go up to 2⁶², so no product of two of them is computed: the bound of chunk c of n is c · ⌊size / n⌋ plus the
+lesser of c and the rest, and the least part of a loop in a chunk is at most the loop.
+
 A run ends after a given number of iterations. If a loop is cut into runs, its body is still emitted only once.
 """
 
