@@ -10,19 +10,20 @@ import pytest
 from interpreters.loops import interpret_loops
 
 from jsparse import Pattern
+from jsparse.compiler.cpu_model import CPU
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.loops.nest import LoopNest
 from jsparse.compiler.lower.lower import lower
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
 from jsparse.compiler.scalar import Apply, Number
 from jsparse.compiler.schedule import Schedule, build_loops
-from jsparse.compiler.schedule.blocks import ROWS
 from jsparse.compiler.schedule.layout import pattern_type
 from jsparse.compiler.schedule.statements import plan_statements
 from jsparse.compiler.statement import Statement
 from jsparse.errors import ScheduleError
 from jsparse.notation import Access
 
+ROWS = CPU.block_rows
 N, C, F = 2 * ROWS + 5, 6, 40  # a last panel that is not full, and rows behind those that run at a time
 ROW_OF = np.arange(N) * 7 % N
 CSR, _ = Pattern.from_coordinates(np.stack([ROW_OF, (ROW_OF * 3 + 1) % N]), (N, N), "csr")

@@ -14,7 +14,7 @@ from fusion.operands import masked_softmax, normal
 import jsparse
 from jsparse import Pattern, SparseTensor, explain, fuse
 from jsparse.base.memo import forget_everything
-from jsparse.compiler.schedule import blocks
+from jsparse.compiler.cpu_model import CPU
 from jsparse.pattern import global_, window
 
 HEADS, LENGTH, DIM = 9, 61, 4
@@ -33,7 +33,7 @@ Attention = Callable[..., Any]
 @pytest.fixture
 def _small_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A cache with room for the rows that a row of the band selects of one tensor, but not for those of two."""
-    monkeypatch.setattr(blocks, "NEAREST_BYTES", 250)
+    monkeypatch.setitem(vars(CPU), "first_cache_bytes", 250)
     forget_everything()
     yield
     forget_everything()

@@ -19,9 +19,11 @@ from programs.variants import can_split, fine_grained, planned
 
 import jsparse
 from jsparse import Pattern
+from jsparse.compiler.cpu_model import CPU
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
-from jsparse.compiler.schedule import Plan, candidates
+from jsparse.compiler.schedule import Plan
+from jsparse.compiler.schedule.candidates import candidates
 from jsparse.compiler.semiring import SEMIRINGS
 
 COUNT, BATCH = amount(20, 160), 20
@@ -52,9 +54,9 @@ def _divided(problem: Problem, patterns: Sequence[Pattern], rng: np.random.Gener
     """The plan of a random candidate that divides segments; None if no candidate does."""
     known, found = tuple(patterns), list[Plan]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(candidates, "LEAST_TILES", 1)
-        patch.setattr(candidates, "PANELS", (1, 2, 5))
-        for chosen in candidates.candidates(problem, known):
+        patch.setitem(vars(CPU), "inner_tiles", 1)
+        patch.setitem(vars(CPU), "panel_rows", (1, 2, 5))
+        for chosen in candidates(problem, known):
             plan = planned(chosen, known)
             if can_split(plan):
                 plan = replace(plan, schedule=changed(plan.schedule, "parallelize", race="split"))

@@ -10,9 +10,11 @@ import pytest
 from programs.schedules import changed, summary_of, with_grain, without
 
 from jsparse import Pattern
+from jsparse.compiler.cpu_model import CPU
 from jsparse.compiler.dtypes import unrounded
 from jsparse.compiler.problem import Dense, Problem
-from jsparse.compiler.schedule import Plan, Schedule, candidates
+from jsparse.compiler.schedule import Plan, Schedule
+from jsparse.compiler.schedule.candidates import candidates
 from jsparse.compiler.schedule.cheapest import plan_as
 from jsparse.compiler.schedule.cost import estimate
 from jsparse.compiler.schedule.statements import narrow_sums, with_unrounded
@@ -35,9 +37,9 @@ def some_plan(problem: Problem, patterns: Sequence[Pattern], rng: np.random.Gene
     """The plan of a random candidate, mostly one with vector lanes."""
     known = tuple(patterns)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(candidates, "LEAST_TILES", 1)
-        patch.setattr(candidates, "PANELS", (1, 2, 5))
-        found = list(candidates.candidates(problem, known))
+        patch.setitem(vars(CPU), "inner_tiles", 1)
+        patch.setitem(vars(CPU), "panel_rows", (1, 2, 5))
+        found = list(candidates(problem, known))
     small = known and max(max(1, *pattern.level_sizes) for pattern in known) ** len(known) <= WRITTEN_OUT
     written = [c for c in map(_written_out, found) if c is not None] if small else []
     rare = [
