@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from jsparse.compiler.dtypes import unrounded
+from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.errors import ShapeError, shortened
 from jsparse.graph.degrees import inverse
 from jsparse.graph.graphs import one_of
@@ -59,7 +59,7 @@ def embedding_bag(
         w=given,
         table=table,
         ids=ids,
-        preferred_element_type=unrounded(dtype.name),
+        preferred_element_type=arithmetic_dtype(dtype.name),
     )
     assert not isinstance(found, SparseTensor)
     is_id = (ids >= 0) & (ids < table.shape[0])

@@ -14,7 +14,7 @@ import numpy as np
 from jax.typing import ArrayLike, DTypeLike
 
 from jsparse.base.arrays import Array, host_array, is_integer, jax_array
-from jsparse.compiler.dtypes import unrounded
+from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.convert.dynamic_creation import index_numbers
 from jsparse.errors import DTypeError, ShapeError, shortened
@@ -203,13 +203,15 @@ def dense_sums(text: str, *arguments: PatternLike | ArrayLike, **options: Any) -
 def wide_sums(text: str, *arguments: PatternLike | ArrayLike, **options: Any) -> jax.Array:
     """Compute an einsum with a dense result, in float32 where `dense_sums` would return a narrow float."""
     kinds = {is_pattern(x) for x in arguments}
-    dtype = None if kinds == {True} else unrounded(_dtype_of_operands(*arguments).name)  # patterns alone are counted
+    dtype = (
+        None if kinds == {True} else arithmetic_dtype(_dtype_of_operands(*arguments).name)
+    )  # patterns alone are counted
     return dense_sums(text, *arguments, preferred_element_type=dtype, **options)
 
 
 def wide(x: Any) -> Any:
     """Convert an array or a tensor of narrow floats to float32. Other dtypes are kept."""
-    return x.astype(unrounded(x.dtype.name))
+    return x.astype(arithmetic_dtype(x.dtype.name))
 
 
 def product(x: SparseTensor | jax.Array, kernel: jax.Array) -> jax.Array:
@@ -217,7 +219,7 @@ def product(x: SparseTensor | jax.Array, kernel: jax.Array) -> jax.Array:
     if isinstance(x, SparseTensor):
         return wide_sums("ij,jk->ik", x, kernel)
     dtype = _dtype_of_operands(x, kernel)
-    return jnp.matmul(x.astype(dtype), kernel.astype(dtype), preferred_element_type=unrounded(dtype.name))
+    return jnp.matmul(x.astype(dtype), kernel.astype(dtype), preferred_element_type=arithmetic_dtype(dtype.name))
 
 
 def round_to_operands(x: jax.Array, *operands: PatternLike | ArrayLike | None) -> jax.Array:

@@ -23,7 +23,7 @@ import numpy as np
 
 from jsparse.base.arrays import parse_dtype
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.dtypes import DTYPES, NARROW_FLOATS, accumulator, is_complex, part, unrounded
+from jsparse.compiler.dtypes import DTYPES, NARROW_FLOATS, accumulator, arithmetic_dtype, is_complex, part
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.errors import DTypeError, IntegerRangeError, SemiringError
 from jsparse.planning.signature import Signature
@@ -46,7 +46,7 @@ class Dtypes:
     @property
     def intermediate(self) -> np.dtype:
         """The dtype of the results of steps and terms, wide enough that only the last result is rounded."""
-        return np.dtype(unrounded(self.computed.name))
+        return np.dtype(arithmetic_dtype(self.computed.name))
 
     @property
     def of_term(self) -> Dtypes:
@@ -91,7 +91,7 @@ def common_dtype(*given: Any) -> np.dtype:
 def wide_float(*given: Any) -> np.dtype:
     """The float dtype in which numbers of these dtypes are added and divided: float32, or a wider dtype among them."""
     floats = [dtype for dtype in given if jnp.issubdtype(dtype, jnp.inexact)]
-    return np.dtype(unrounded(common_dtype(*floats or [np.dtype(np.float32)]).name))
+    return np.dtype(arithmetic_dtype(common_dtype(*floats or [np.dtype(np.float32)]).name))
 
 
 def dtypes_of(

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike, DTypeLike
 
-from jsparse.compiler.dtypes import unrounded
+from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.errors import ShapeError, shortened
 from jsparse.graph.degrees import inverse
 from jsparse.graph.graphs import Graph, is_pattern
@@ -103,7 +103,7 @@ def _means(graph: Any, dtype: DTypeLike) -> Any:
     A weight is both scaled and part of a row's sum. The two cotangents that it gets nearly cancel. So weights are
     converted to float32 first, and the cotangents are added in float32.
     """
-    graph = graph if is_pattern(graph) else graph.astype(unrounded(graph.dtype.name))
+    graph = graph if is_pattern(graph) else graph.astype(arithmetic_dtype(graph.dtype.name))
     sums = dense_sums("rij->ri", graph)
     sums = sums.astype(wide_float(sums.dtype, dtype))
     return einsum("rij,ri->rij", graph, inverse(sums))

@@ -25,7 +25,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.schedule.degrees import SAMPLE, closed_share, common_share, degree_groups, pairs_of_groups
+from jsparse.compiler.schedule.degrees import (
+    SAMPLE,
+    common_share,
+    degree_groups,
+    pairs_of_groups,
+    share_of_closed_paths,
+)
 from jsparse.formats import Pattern
 from jsparse.notation import IndexVar
 from jsparse.planning.term import Term
@@ -371,7 +377,7 @@ class Estimates:
             assert z.pattern is not None
             names = {dim: v for v, dim in z.dims.items()}
             of_first, of_second = (tuple([of.get(names[dim], -1) for dim in sorted(names)]) for of in (x.dims, y.dims))
-            found = closed_share(x.pattern, x.dims[y.levels[0]], y.pattern, z.pattern, of_first, of_second)
+            found = share_of_closed_paths(x.pattern, x.dims[y.levels[0]], y.pattern, z.pattern, of_first, of_second)
             near = [self._skew(z, other, v) for other in (x, y) for v in z.levels if v in other.levels]
             self._triangles_found[key] = _corrected(found, self._share(z, self.mask(z)) * prod(near))
         return self._triangles_found[key]
