@@ -29,7 +29,7 @@ from jsparse.errors import DTypeError, IntegerRangeError, SemiringError
 from jsparse.planning.signature import Signature
 
 
-def converted(x: Any, dtype: np.dtype) -> Any:
+def convert_dtype(x: Any, dtype: np.dtype) -> Any:
     """Convert an array to a dtype; an array of that dtype is returned as it is."""
     # The comparison here is faster than jax's own in astype, and eager calls take this path.
     return x if x.dtype == dtype else x.astype(dtype)
@@ -105,7 +105,7 @@ def dtypes_of(
     valued = [x for x in operands if not x.is_bare]
     if valued or semiring.multiply != "&":
         operands = valued or operands
-        promoted = _promoted(text, operands, numbers)
+        promoted = _promote_operands(text, operands, numbers)
     else:
         promoted = np.dtype(bool)
     result = promoted if preferred is None else preferred
@@ -116,7 +116,7 @@ def dtypes_of(
             f"are, but it is {result} and the operands promote to {promoted}. Pass another dtype, or convert the "
             f"operands with .astype."
         )
-    return Dtypes(promoted, _computed(promoted, result), result)
+    return Dtypes(promoted, _arithmetic_dtype(promoted, result), result)
 
 
 def check_coefficients(text: str, coefficients: Sequence[complex], dtype: np.dtype) -> None:
@@ -139,29 +139,29 @@ def check_coefficients(text: str, coefficients: Sequence[complex], dtype: np.dty
             )
 
 
-def _promoted(text: str, operands: Sequence[Signature], numbers: Sequence[complex]) -> np.dtype:
+def _promote_operands(text: str, operands: Sequence[Signature], numbers: Sequence[complex]) -> np.dtype:
     try:
         return common_dtype(*(x.promoting for x in operands), *numbers)
     except (TypeError, ValueError) as error:
         raise DTypeError(
             f"Expected the operands of '{text}' to promote to one dtype, but jax does not promote "
-            f"{_listed(operands)}. Convert them with .astype."
+            f"{_list_dtypes(operands)}. Convert them with .astype."
         ) from error
 
 
 def _check(text: str, operands: Sequence[Signature], dtype: np.dtype, promoted: np.dtype) -> None:
     if dtype.name not in DTYPES:
         raise DTypeError(
-            f"Expected the operands of '{text}' to promote to one of {', '.join(DTYPES)}, but {_listed(operands)} "
+            f"Expected the operands of '{text}' to promote to one of {', '.join(DTYPES)}, but {_list_dtypes(operands)} "
             f"promote to {promoted}. Convert them with .astype."
         )
 
 
-def _listed(operands: Sequence[Signature]) -> str:
+def _list_dtypes(operands: Sequence[Signature]) -> str:
     return ", ".join(x.dtype.name for x in operands)
 
 
-def _computed(promoted: np.dtype, result: np.dtype) -> np.dtype:
+def _arithmetic_dtype(promoted: np.dtype, result: np.dtype) -> np.dtype:
     if is_complex(promoted) or is_complex(result):
         return result if is_complex(promoted) else promoted
     if result == np.bool_:
@@ -170,7 +170,7 @@ def _computed(promoted: np.dtype, result: np.dtype) -> np.dtype:
     return promoted if is_float == [True, False] else result
 
 
-def preferred_dtype(text: str, dtype: Any) -> np.dtype | None:
+def parse_preferred_dtype(text: str, dtype: Any) -> np.dtype | None:
     """Convert `preferred_element_type` to a dtype, canonicalized as in JAX: 64 bits only if x64 is enabled.
 
     Raises DTypeError if `dtype` is no dtype of numbers.

@@ -17,7 +17,7 @@ import numpy as np
 from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes
 from jsparse.compiler.dtypes import arithmetic_dtype
-from jsparse.errors import PatternError, shortened
+from jsparse.errors import PatternError, shorten
 from jsparse.ops.elementwise.map import on_one_pattern
 from jsparse.ops.shaping.ordering import sort
 from jsparse.primitives.portable.ordering import to_ordered_integers
@@ -212,7 +212,7 @@ def scans(equation: Equation, x: SparseValue) -> Value:
     def refuse() -> jax.Array:
         raise PatternError(
             f"Expected a tensor to select elements of {equation}, which would be a dense array of shape "
-            f"{shortened(x.shape)}. Write jnp.where(A != 0, f(A), 0) for those at stored entries, or pass A.todense()."
+            f"{shorten(x.shape)}. Write jnp.where(A != 0, f(A), 0) for those at stored entries, or pass A.todense()."
         )
 
     found = Deferred(x.shape, x.dtype, refuse, lambda tensor: _scan_at_slots(equation, x, tensor))

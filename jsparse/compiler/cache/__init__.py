@@ -18,7 +18,7 @@ from jsparse.compiler.backends import BACKENDS
 from jsparse.compiler.backends.backend import Linker
 from jsparse.compiler.cache.entry import StoredKernel, environment, environment_of, key_of, read_entry, write_entry
 from jsparse.compiler.cache.folder import Folder, UnsafeFileError, location
-from jsparse.errors import CacheError, CacheWarning, represented
+from jsparse.errors import CacheError, CacheWarning, short_repr
 
 __all__ = ["Report", "clear", "load", "location", "report", "save"]
 
@@ -104,7 +104,7 @@ def report() -> Report:
 
 def _cache_error(task: str, folder: Folder, error: OSError) -> CacheError:
     return CacheError(
-        f"Expected to {task} {represented(folder.path)}, but got {_describe_error(error)}. Set "
+        f"Expected to {task} {short_repr(folder.path)}, but got {_describe_error(error)}. Set "
         f"jsparse.config.cache_dir to another folder, or repair this one."
     )
 
@@ -119,7 +119,7 @@ def _warn(folder: Folder, error: OSError, consequence: str = _IN_MEMORY) -> None
     if _warned:
         return
     _warned.append(
-        f"Expected to keep compiled kernels in {represented(folder.path)}, but got {_describe_error(error)}. "
+        f"Expected to keep compiled kernels in {short_repr(folder.path)}, but got {_describe_error(error)}. "
         f"{consequence}"
     )
     warnings.warn(_warned[0], CacheWarning, stacklevel=2)

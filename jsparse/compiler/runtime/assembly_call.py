@@ -200,8 +200,8 @@ class AssemblyCall:
         )
 
     def find_bound_arrays(self) -> list[np.ndarray]:
-        """Find the index arrays of all terms. Raises what `arrays_of_patterns` raises, and JsparseError if `bound` names
-        more arrays than the terms have."""
+        """Find the index arrays of all terms. Raises what `arrays_of_patterns` raises, and JsparseError if `bound`
+        names more arrays than the terms have."""
         bound, numbers = iter(self.bound.split()), iter(self.operands)
         found: list[np.ndarray] = []
         for term in self.terms:

@@ -33,7 +33,7 @@ import numpy as np
 from jsparse.compiler.problem import PatternType, Problem
 from jsparse.compiler.schedule.layout import pattern_type
 from jsparse.compiler.schedule.row_blocks import in_row_blocks
-from jsparse.errors import PatternError, represented
+from jsparse.errors import PatternError, short_repr
 from jsparse.formats import Format, Pattern
 from jsparse.formats.digits import Blocks, DigitLevel
 from jsparse.formats.levels import KINDS
@@ -124,7 +124,7 @@ def _find(name: str) -> tuple[Relayout, str]:
     """Find the relayout that converts the named pattern to the named format. Also returns the array's role."""
     parts = _NAME.fullmatch(name)
     if parts is None:
-        raise PatternError(f"Expected the name of an index array, but got {represented(name)}.")
+        raise PatternError(f"Expected the name of an index array, but got {short_repr(name)}.")
     pattern = _require_pattern(parts["digest"])
     if parts["rows"] is not None:
         pattern = in_row_blocks(pattern, _require_pattern(parts["rows"]), int(parts["size"]))

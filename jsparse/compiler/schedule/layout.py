@@ -14,7 +14,7 @@ from typing import ClassVar, TypeAlias
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.problem import Axis, Dense, PatternType, Positions, Problem, TensorType
-from jsparse.errors import ScheduleError, represented
+from jsparse.errors import ScheduleError, short_repr
 from jsparse.formats import DynamicType, Pattern
 from jsparse.formats.dynamic import OfDynamicType
 from jsparse.formats.levels import Level
@@ -47,7 +47,7 @@ def words(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        raise ScheduleError(f"Expected a line of a schedule, but got {represented(text)}: {error}.") from error
+        raise ScheduleError(f"Expected a line of a schedule, but got {short_repr(text)}: {error}.") from error
 
 
 @dataclass(frozen=True, slots=True)

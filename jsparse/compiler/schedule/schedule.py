@@ -36,7 +36,7 @@ from jsparse.compiler.schedule.transformations.unroll_and_jam import UnrollAndJa
 from jsparse.compiler.schedule.transformations.vectorize import Vectorize
 from jsparse.compiler.schedule.transformations.widen import Widen
 from jsparse.compiler.schedule.transformations.workspace import MakeWorkspace
-from jsparse.errors import ScheduleError, represented
+from jsparse.errors import ScheduleError, short_repr
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def _step(words: list[str]) -> Transformation:
             raise ValueError(f"steps begin with one of {', '.join(TRANSFORMATIONS)}")
         step: Transformation = kind.parse(words[1:])
     except (TypeError, ValueError) as error:
-        line = represented(" ".join(words))
+        line = short_repr(" ".join(words))
         raise ScheduleError(f"Expected a line of a schedule, but got {line}: {error}.") from error
     return step
 
