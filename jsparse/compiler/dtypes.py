@@ -102,7 +102,6 @@ class Type:
         return replace(self, lanes=0)
 
     def with_lanes(self, lanes: int) -> Type:
-        """The type with this number of lanes."""
         return replace(self, lanes=lanes)
 
 

@@ -247,7 +247,6 @@ class Planner:
         )
 
     def _snapshot(self) -> _Begun:
-        """A snapshot of the planner's present state."""
         return _Begun(len(self.instructions), len(self.values), self.steps, dict(self.made))
 
     def _forget(self, begun: _Begun) -> None:

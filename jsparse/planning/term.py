@@ -77,7 +77,6 @@ class Term:
 
     @cached_property
     def result_vars(self) -> tuple[IndexVar, ...]:
-        """The index variables of the result."""
         return self.assignment.target.variables()
 
     @property

@@ -59,7 +59,6 @@ class AssemblyShape:
 
     @property
     def vars_of_shared_loops(self) -> tuple[IndexVar, ...]:
-        """The variables of the shared loops."""
         return self.order[: len(self.order) - self.row]
 
 

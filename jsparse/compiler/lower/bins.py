@@ -114,7 +114,6 @@ class _Lists:
         return ir.Borrow(self.counts, const(MAX_CHUNKS * RANGES), inner)
 
     def count_term(self, row: ir.Expr, address: ir.Expr, _: ir.Expr) -> ir.Stmt:
-        """Count a term."""
         return ir.Store(self.counts, add(row, self._range(address)), const(1), accumulate=True)
 
     def turn_counts_into_places(self, total: ir.Var) -> ir.Stmt:
@@ -129,7 +128,6 @@ class _Lists:
         return ir.For(part, const(0), const(RANGES), ir.For(chunk, const(0), const(MAX_CHUNKS), step))
 
     def append_term(self, row: ir.Expr, address: ir.Expr, value: ir.Expr) -> ir.Stmt:
-        """List a term."""
         here, at, place = self.scope.fresh("address"), self.scope.fresh("at"), self.scope.fresh("place")
         return block(
             ir.Let(here, address),

@@ -175,7 +175,6 @@ class Prices:
         self._transposed: dict[IndexVar | None, float] = {}
 
     def trip_counts(self, nest: Summary) -> TripCounts:
-        """The trip counts of a candidate."""
         if nest.walk not in self._walked:
             self._walked[nest.walk] = trip_counts(nest.problem, nest.walk, self.patterns)
         return self._walked[nest.walk]
