@@ -14,7 +14,7 @@ import numpy as np
 
 from jsparse.base.arrays import PyTree
 from jsparse.base.dataclass import dataclass
-from jsparse.errors import PatternError, shortened
+from jsparse.errors import PatternError, shorten
 from jsparse.ops.trees import is_tensor
 from jsparse.tensor.composed import dynamic_patterns
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -155,8 +155,8 @@ def _reading(read: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
             )
         if found.item() != x.digest:
             raise PatternError(
-                f"Expected the leaves of {x.path}, {x.tensor} (digest {shortened(x.digest, 24)}), but they were saved "
-                f"on another pattern (digest {shortened(found.item(), 24)}). Load into a tensor on that pattern, then "
+                f"Expected the leaves of {x.path}, {x.tensor} (digest {shorten(x.digest, 24)}), but they were saved "
+                f"on another pattern (digest {shorten(found.item(), 24)}). Load into a tensor on that pattern, then "
                 f"move the values: loaded.restrict(A)."
             )
         return x

@@ -21,20 +21,20 @@ __all__ = [
     "ShapeError",
     "SubscriptError",
     "point_at",
-    "represented",
-    "shortened",
+    "short_repr",
+    "shorten",
 ]
 
 LONGEST = 600  # the most characters of a message
 LINE = 100  # the characters of a long text that a message shows around an error in it
 
 
-def represented(x: object, limit: int = 80) -> str:
+def short_repr(x: object, limit: int = 80) -> str:
     """Return the shortened `repr` of an object, or the name of its type if `repr` fails."""
-    return shortened(_text_of(repr, x), limit)
+    return shorten(_text_of(repr, x), limit)
 
 
-def shortened(text: object, limit: int = 80) -> str:
+def shorten(text: object, limit: int = 80) -> str:
     """Shorten a text, or the `str` of an object, to at most `limit` characters, by leaving out the middle."""
     shown = text if isinstance(text, str) else _text_of(str, text)
     if len(shown) <= limit:
@@ -72,7 +72,7 @@ class JsparseError(Exception):
     """
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*(shortened(part, LONGEST) if isinstance(part, str) else part for part in args))
+        super().__init__(*(shorten(part, LONGEST) if isinstance(part, str) else part for part in args))
 
 
 class ConfigError(JsparseError, ValueError):

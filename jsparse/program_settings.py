@@ -11,7 +11,7 @@ from dataclasses import fields
 
 from jsparse._compat import make_context
 from jsparse.base.dataclass import dataclass
-from jsparse.errors import ConfigError, represented
+from jsparse.errors import ConfigError, short_repr
 
 __all__ = ["CHOICES", "KERNELS", "PORTABLE", "Settings", "check_choice", "program_settings", "variable"]
 
@@ -50,7 +50,7 @@ def check_choice(name: str, value: object, shown: str) -> None:
     """Raise ConfigError, whose message calls the setting `shown`, if a setting cannot have the value."""
     if value not in CHOICES[name]:
         choices = " or ".join(map(repr, CHOICES[name]))
-        raise ConfigError(f"Expected {shown} to be {choices}, but got {represented(value)}.")
+        raise ConfigError(f"Expected {shown} to be {choices}, but got {short_repr(value)}.")
 
 
 def _from_environment() -> Settings:

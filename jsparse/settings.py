@@ -18,7 +18,7 @@ from jsparse.compiler import cache
 from jsparse.compiler.backends import FALLBACK, fault
 from jsparse.compiler.cache import location
 from jsparse.compiler.runtime import kernel_call as runtime
-from jsparse.errors import ConfigError, represented
+from jsparse.errors import ConfigError, short_repr
 from jsparse.program_settings import KERNELS, PORTABLE, Settings, check_choice, program_settings, variable
 
 __all__ = ["Config", "clear_cache", "config", "logged"]
@@ -30,12 +30,12 @@ def _path(value: object, shown: str) -> str | None:
         return None
     if not isinstance(path, str) or "\0" in path:
         raise ConfigError(
-            f"Expected {shown} to be a path, or '' for none, but got {represented(value)}. Pass a str or a Path."
+            f"Expected {shown} to be a path, or '' for none, but got {short_repr(value)}. Pass a str or a Path."
         )
     try:
         return str(Path(path).expanduser().absolute())
     except (OSError, RuntimeError) as error:  # the current folder was removed, or the user has no home directory
-        raise ConfigError(f"Expected {shown} to be an absolute path, but got {represented(value)}: {error}.") from error
+        raise ConfigError(f"Expected {shown} to be an absolute path, but got {short_repr(value)}: {error}.") from error
 
 
 def _bytes(value: Any, shown: str) -> int:
@@ -43,13 +43,13 @@ def _bytes(value: Any, shown: str) -> int:
         number = int(value) if isinstance(value, str) else index(value)
         if number > 0 and not isinstance(value, bool):
             return number
-    raise ConfigError(f"Expected {shown} to be a positive number of bytes, but got {represented(value)}.")
+    raise ConfigError(f"Expected {shown} to be a positive number of bytes, but got {short_repr(value)}.")
 
 
 def _flag(value: object, shown: str) -> bool:
     found = {"1": True, "true": True, "0": False, "false": False}.get(str(value).lower())
     if found is None or not isinstance(value, (bool, str)):
-        raise ConfigError(f"Expected {shown} to be True or False, but got {represented(value)}.")
+        raise ConfigError(f"Expected {shown} to be True or False, but got {short_repr(value)}.")
     return found
 
 
@@ -165,7 +165,7 @@ class Config:
 
     def __call__(self, **changes: str) -> AbstractContextManager[None]:
         """Set settings for this thread inside a `with` block. Raises ConfigError for unknown names or values."""
-        return program_settings(_changed(self.value, changes))
+        return program_settings(_change_settings(self.value, changes))
 
     def __getattr__(self, name: str) -> Any:
         if name in PROCESS:
@@ -180,7 +180,7 @@ class Config:
         if name in PROCESS:
             _assign(name, value, f"config.{name}")
             return
-        self.__dict__["_everywhere"] = _changed(self._everywhere, {name: value})
+        self.__dict__["_everywhere"] = _change_settings(self._everywhere, {name: value})
         program_settings.set_global(self._everywhere)
 
     def __dir__(self) -> list[str]:
@@ -196,14 +196,14 @@ def _assign(name: str, value: object, shown: str) -> None:
     setattr(owner, name, checked(value, shown))
 
 
-def _changed(settings: Settings, changes: dict[str, Any]) -> Settings:
+def _change_settings(settings: Settings, changes: dict[str, Any]) -> Settings:
     for name, value in changes.items():
         if name not in NAMES:
             raise ConfigError(_unknown(name))
         if name in PROCESS:
             raise ConfigError(
                 f"Expected a setting that a thread can have for a block, but got {name}, which is one for the whole "
-                f"process. Assign it: jsparse.config.{name} = {represented(changes[name])}."
+                f"process. Assign it: jsparse.config.{name} = {short_repr(changes[name])}."
             )
         check_choice(name, value, f"config.{name}")
         if value == KERNELS and fault is not None:
@@ -215,7 +215,7 @@ def _changed(settings: Settings, changes: dict[str, Any]) -> Settings:
 
 
 def _unknown(name: str) -> str:
-    return f"Expected one of the settings {', '.join(NAMES)} of jsparse.config, but got {represented(name)}."
+    return f"Expected one of the settings {', '.join(NAMES)} of jsparse.config, but got {short_repr(name)}."
 
 
 def clear_cache(disk: bool = False) -> None:

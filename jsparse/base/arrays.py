@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.limits import check_constant
-from jsparse.errors import DeletedArrayError, DTypeError, IntegerRangeError, ShardingError, represented, shortened
+from jsparse.errors import DeletedArrayError, DTypeError, IntegerRangeError, ShardingError, short_repr, shorten
 
 Array: TypeAlias = jax.Array | np.ndarray
 """An array of JAX, or a numpy array, whose elements are known even while a program is traced."""
@@ -83,7 +83,7 @@ def check_numbers(dtype: Any, expected: str) -> None:
                 f"Expected {expected}, but got dtype {dtype}, and integers have to have 8 bits or more, floats 16 or "
                 f"more. Convert by .astype('{wide}') before."
             )
-        raise DTypeError(f"Expected {expected}, but got dtype {shortened(dtype)}. Convert to numbers before.")
+        raise DTypeError(f"Expected {expected}, but got dtype {shorten(dtype)}. Convert to numbers before.")
     if dtype.itemsize > (16 if dtype.kind == "c" else 8):
         wide = "complex128" if dtype.kind == "c" else "float64"
         raise DTypeError(
@@ -184,7 +184,7 @@ def check_python_int(x: Any, expected: str) -> Any:
     """Return `x`. Raises IntegerRangeError, as jnp does, for a Python int that does not fit JAX's widest integers."""
     widest = np.iinfo(jax.dtypes.canonicalize_dtype(np.int64))
     if type(x) is int and not widest.min <= x <= widest.max:
-        raise IntegerRangeError(f"Expected {expected}, but {represented(x)} does not fit {widest.dtype}. Pass a float.")
+        raise IntegerRangeError(f"Expected {expected}, but {short_repr(x)} does not fit {widest.dtype}. Pass a float.")
     return x
 
 
@@ -279,7 +279,7 @@ def parse_dtype(dtype: Any, expected: str) -> np.dtype:
         found = np.dtype(dtype).newbyteorder("=")
     except (TypeError, ValueError) as error:
         raise DTypeError(
-            f"Expected {expected}, but got {represented(dtype)}. Pass a dtype such as 'float32'."
+            f"Expected {expected}, but got {short_repr(dtype)}. Pass a dtype such as 'float32'."
         ) from error
     check_numbers(found, expected)
     return found
@@ -289,10 +289,10 @@ def _no_array(x: Any, expected: str, error: Exception) -> DTypeError:
     kind = f"{type(x).__module__}.{type(x).__name__}"
     if isinstance(error, OverflowError):
         return IntegerRangeError(
-            f"Expected {expected}, but the dtype does not hold an integer of {represented(x)} "
-            f"({shortened(error, 160)}). Pass a wider dtype, or floats."
+            f"Expected {expected}, but the dtype does not hold an integer of {short_repr(x)} "
+            f"({shorten(error, 160)}). Pass a wider dtype, or floats."
         )
     return DTypeError(
-        f"Expected {expected}, but got a {shortened(kind)}, which is no array ({shortened(error, 160)}). Convert it to "
+        f"Expected {expected}, but got a {shorten(kind)}, which is no array ({shorten(error, 160)}). Convert it to "
         f"an array of numbers, or by jsparse.asarray."
     )

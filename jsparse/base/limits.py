@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from jsparse.base import _native
-from jsparse.errors import NotYetSupportedError, ShapeError, represented, shortened
+from jsparse.errors import NotYetSupportedError, ShapeError, short_repr, shorten
 
 MOST_BYTES = 2**47
 """The most bytes of one array: the address space of a Linux process.
@@ -39,7 +39,7 @@ def parse_nse(nse: Any, what: str) -> int | None:
         count = -1
     if count < 0:
         raise ShapeError(
-            f"Expected nse= of {shortened(what)} to be a number of entries, nse >= 0, but got {represented(nse)}. Pass "
+            f"Expected nse= of {shorten(what)} to be a number of entries, nse >= 0, but got {short_repr(nse)}. Pass "
             f"a Python int."
         )
     return min(count, 2**63)  # no pattern has more slots
@@ -53,8 +53,8 @@ def check_constant(shape: Sequence[Any], what: str) -> None:
     symbolic = next((size for size in shape if not isinstance(size, int | np.integer)), None)
     if symbolic is not None:
         raise NotYetSupportedError(
-            f"Expected {what}, of sizes that are numbers, but got shape {shortened(tuple(shape))}, where "
-            f"{shortened(symbolic)} is a symbol. Kernels are compiled for one size: export one program for each size, "
+            f"Expected {what}, of sizes that are numbers, but got shape {shorten(tuple(shape))}, where "
+            f"{shorten(symbolic)} is a symbol. Kernels are compiled for one size: export one program for each size, "
             "or pad arrays to one size."
         )
 
@@ -72,7 +72,7 @@ def check_bytes(shape: Sequence[int], dtype: Any, what: str, advice: str, most: 
     count = prod(size or 1 for size in shape) * np.dtype(dtype).itemsize
     if count <= most:
         if most == MOST_BYTES and count > _SMALL and 0 not in shape:
-            check_memory(count, f"{what} of shape {shortened(tuple(shape))}", advice)
+            check_memory(count, f"{what} of shape {shorten(tuple(shape))}", advice)
         return
     if 0 not in shape:
         size = _format_bytes(count)
@@ -81,7 +81,7 @@ def check_bytes(shape: Sequence[int], dtype: Any, what: str, advice: str, most: 
     else:
         return
     raise ShapeError(
-        f"Expected {what} to have at most {_format_bytes(most)}, but with shape {shortened(tuple(shape))} and dtype "
+        f"Expected {what} to have at most {_format_bytes(most)}, but with shape {shorten(tuple(shape))} and dtype "
         f"{np.dtype(dtype).name} it has {size}. {advice}"
     )
 

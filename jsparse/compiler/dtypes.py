@@ -46,7 +46,7 @@ def accumulator(*dtypes: str) -> str:
     return max((_WIDENED.get(dtype, dtype) for dtype in dtypes), key=_COMPUTED.index)
 
 
-def unrounded(dtype: str) -> str:
+def arithmetic_dtype(dtype: str) -> str:
     """Return the dtype in which to compute a result of `dtype`, wide enough that only the final result is rounded."""
     return accumulator(dtype) if dtype in NARROW_FLOATS else dtype
 
@@ -101,8 +101,7 @@ class Type:
         """The type of one lane."""
         return replace(self, lanes=0)
 
-    def widened(self, lanes: int) -> Type:
-        """The type with this number of lanes."""
+    def with_lanes(self, lanes: int) -> Type:
         return replace(self, lanes=lanes)
 
 

@@ -58,10 +58,10 @@ class LevelView(Protocol):
     def extent(self) -> Expr:
         """The size of the level's dimension."""
 
-    def clamped(self, position: Expr) -> Expr:
+    def clamp_position(self, position: Expr) -> Expr:
         """Clamp a position that was read from memory to the level's capacity, if the pattern is dynamic."""
 
-    def limited(self, first: Expr, stop: Expr) -> tuple[Expr, Expr]:
+    def restrict_to_chunk(self, first: Expr, stop: Expr) -> tuple[Expr, Expr]:
         """Restrict the bounds of a segment to the current chunk of a parallel loop."""
 
     def fresh(self, base: str) -> Var:
@@ -88,7 +88,7 @@ class LevelFunctions(ABC):
         """Return how many positions of this level lie below the positions 0, ..., `position` - 1 of the level above."""
 
 
-def pointed_segment(
+def load_segment_bounds(
     level: LevelView, above: PositionRange, more: Sequence[tuple[Var, Expr]] = ()
 ) -> tuple[Var, Var, list[Stmt]]:
     """Return variables for the bounds of the segment below the current position of the level above, and statements
@@ -99,16 +99,16 @@ def pointed_segment(
     """
     first, stop = level.fresh("first"), level.fresh("stop")
     here, below = level.load("pointers", above.first), level.load("pointers", add(above.first, const(1)))
-    lo, hi = level.clamped(here), level.clamped(below)
+    lo, hi = level.clamp_position(here), level.clamp_position(below)
     if above.present is None:
-        lo, hi = level.limited(lo, hi)
+        lo, hi = level.restrict_to_chunk(lo, hi)
         return first, stop, [Let(name, value) for name, value in ((first, lo), (stop, hi), *more)]
     loads = block(*(Set(name, value) for name, value in ((first, lo), (stop, hi), *more)))
     zeros = [Declare(name, const(0)) for name in (first, stop, *(name for name, _ in more))]
     return first, stop, [*zeros, If(above.present, loads)]
 
 
-def pointed_position(pointers: np.ndarray, parent: int, capacity: int) -> int:
+def read_pointer_clamped(pointers: np.ndarray, parent: int, capacity: int) -> int:
     """Return the pointer of the position `parent`, clamped to the capacity as generated loops clamp it."""
     return min(max(int(pointers[parent]), 0), capacity)
 
@@ -135,15 +135,15 @@ class _CompressedFunctions(LevelFunctions):
         self, arrays: Sequence[Any], first: int, stop: int, extent: int, capacity: int | None = None
     ) -> Iterator[tuple[int, int]]:
         pointers, coordinates = arrays
-        lo, hi = (pointed_position(pointers, parent, len(coordinates)) for parent in (first, stop))
+        lo, hi = (read_pointer_clamped(pointers, parent, len(coordinates)) for parent in (first, stop))
         return ((int(coordinates[p]), p) for p in range(lo, hi))
 
     def segment(self, level: LevelView, above: PositionRange) -> Segment:
-        first, stop, prelude = pointed_segment(level, above)
+        first, stop, prelude = load_segment_bounds(level, above)
         return Segment(first, stop, prelude, lambda position: level.load("coordinates", position))
 
     def below(self, level: LevelView, position: Expr) -> Expr:
-        return level.clamped(level.load("pointers", position))
+        return level.clamp_position(level.load("pointers", position))
 
 
 class _SingletonFunctions(LevelFunctions):
@@ -181,18 +181,18 @@ class _RangeFunctions(LevelFunctions):
         pointers, starts = arrays
         most = int(pointers[-1]) if capacity is None else capacity
         for parent in range(first, stop):
-            lo, hi = (pointed_position(pointers, q, most) for q in (parent, parent + 1))
+            lo, hi = (read_pointer_clamped(pointers, q, most) for q in (parent, parent + 1))
             offset = int(starts[parent]) - int(pointers[parent])
             yield from ((p + offset, p) for p in range(lo, hi))
 
     def segment(self, level: LevelView, above: PositionRange) -> Segment:
         offset = level.fresh("offset")
         difference = sub(level.load("starts", above.first), level.load("pointers", above.first))
-        first, stop, prelude = pointed_segment(level, above, [(offset, difference)])
+        first, stop, prelude = load_segment_bounds(level, above, [(offset, difference)])
         return Segment(first, stop, prelude, lambda position: add(position, offset), lambda c: sub(c, offset))
 
     def below(self, level: LevelView, position: Expr) -> Expr:
-        return level.clamped(level.load("pointers", position))
+        return level.clamp_position(level.load("pointers", position))
 
 
 _FUNCTIONS: dict[LevelKind, LevelFunctions] = {

@@ -201,9 +201,11 @@ class Problem:
 
     def __post_init__(self) -> None:
         if not self.walks:
-            object.__setattr__(self, "walks", self._walked())
-        elif any(walked and walked != mine for mine, walked in zip(self.level_variables, self._walked(), strict=True)):
-            raise ValueError(f"patterns are walked as {self.walks}, but tensors lie on them as {self._walked()}")
+            object.__setattr__(self, "walks", self._find_walks())
+        elif any(
+            walked and walked != mine for mine, walked in zip(self.level_variables, self._find_walks(), strict=True)
+        ):
+            raise ValueError(f"patterns are walked as {self.walks}, but tensors lie on them as {self._find_walks()}")
         if not self.is_assembly:
             self._check_statements()
         self._check_derived()
@@ -249,9 +251,9 @@ class Problem:
             known.add(derived.var)
 
     def __str__(self) -> str:
-        return "\n".join([*self._stated(), *self._types()])
+        return "\n".join([*self._statement_texts(), *self._types()])
 
-    def _stated(self) -> list[str]:
+    def _statement_texts(self) -> list[str]:
         if not self.is_assembly:
             return [
                 f"{self.text_of(s)}{' (temporary)' * (s.target.tensor in self.temporaries)}" for s in self.statements
@@ -424,7 +426,7 @@ class Problem:
             (*statement.assignment.variables(), *(v for n in statement.patterns for v in self.walks[n]))
         )
 
-    def _walked(self) -> tuple[tuple[IndexVar, ...], ...]:
+    def _find_walks(self) -> tuple[tuple[IndexVar, ...], ...]:
         """For each pattern, the index variables in accesses to the tensors on the pattern; () if no tensor lies on it.
 
         Raises ValueError if accesses to two tensors on one pattern have different variables.

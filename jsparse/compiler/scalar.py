@@ -145,18 +145,18 @@ def unbound_locals(value: Scalar, bound: frozenset[str] = frozenset()) -> frozen
     return frozenset()
 
 
-def replaced(value: Scalar, new: Mapping[Access, Scalar]) -> Scalar:
+def replace_accesses(value: Scalar, new: Mapping[Access, Scalar]) -> Scalar:
     """Replace accesses in an expression by other expressions."""
     match value:
         case Access():
             return new.get(value, value)
         case Apply(operation=operation, arguments=arguments):
-            found = tuple(replaced(argument, new) for argument in arguments)
+            found = tuple(replace_accesses(argument, new) for argument in arguments)
             return value if all(map(is_, found, arguments)) else Apply(operation, found)
         case Rounded(value=inner, dtype=dtype):
-            return Rounded(replaced(inner, new), dtype)
+            return Rounded(replace_accesses(inner, new), dtype)
         case Let(name=name, value=inner, body=body):
-            return Let(name, replaced(inner, new), replaced(body, new))
+            return Let(name, replace_accesses(inner, new), replace_accesses(body, new))
     return value
 
 

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from jsparse.base.dataclass import dataclass
-from jsparse.errors import SemiringError, represented, shortened
+from jsparse.errors import SemiringError, short_repr, shorten
 
 Add: TypeAlias = Literal["+", "min", "max", "*", "|"]
 Multiply: TypeAlias = Literal["*", "+", "&"]
@@ -148,7 +148,7 @@ def semiring_named(name: object, text: str) -> Semiring:
         return name
     if not isinstance(name, str) or name not in SEMIRINGS:
         raise SemiringError(
-            f"Expected semiring= of '{shortened(text)}' to be one of {', '.join(SEMIRINGS)}, but got "
-            f"{represented(name)}. Pass one of these names."
+            f"Expected semiring= of '{shorten(text)}' to be one of {', '.join(SEMIRINGS)}, but got "
+            f"{short_repr(name)}. Pass one of these names."
         )
     return SEMIRINGS[name]

@@ -51,7 +51,7 @@ class BufferType:
         shape = (n if n.symbol is None else replace(n, symbol=f"{symbols}{n.symbol}") for n in self.shape)
         return replace(self, shape=tuple(shape))
 
-    def batched(self, size: int) -> BufferType:
+    def with_leading_axis(self, size: int) -> BufferType:
         """Return the type with one more leading axis, of length `size`."""
         return replace(self, shape=(Length(size), *self.shape))
 
@@ -59,7 +59,7 @@ class BufferType:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
 
 
-def fixed(dtype: str | int | np.dtype, *shape: int) -> BufferType:
+def static_buffer_type(dtype: str | int | np.dtype, *shape: int) -> BufferType:
     """The type of a buffer whose shape is known."""
     return BufferType(dtype.name if isinstance(dtype, np.dtype) else dtype, tuple(map(Length, shape)))
 
@@ -75,7 +75,7 @@ def element_code(dtype: str | int | np.dtype) -> int:
     return ord(found.kind) << 8 | found.itemsize
 
 
-def encoded(buffers: Iterable[BufferType]) -> list[int]:
+def encode_buffers(buffers: Iterable[BufferType]) -> list[int]:
     """Encode the types of a kernel's buffers as the numbers that `csrc/kernel/signature.h` reads."""
     buffers, symbols = tuple(buffers), dict[str, int]()
 

@@ -19,7 +19,7 @@ from jsparse.compiler.semiring import Semiring
 from jsparse.convert.decompose import Parts, block_fill, decompose, to_parts
 from jsparse.convert.facts import FILLED, Fill, measure_fills, product_price
 from jsparse.convert.slots import Conversion, from_slots, plain_pattern, to_slots
-from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError, represented
+from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError, short_repr
 from jsparse.formats import Format, Pattern, default_format
 from jsparse.formats.composed import ComposedFormat
 from jsparse.formats.relayout import relayout_to
@@ -174,7 +174,7 @@ def _check_uses(uses: Sequence[int]) -> tuple[int, ...]:
     except TypeError:
         columns = ()
     if not columns or min(columns) < 1:
-        raise ShapeError(f"Expected numbers of columns of at least 1 in uses=, but got {represented(uses)}.")
+        raise ShapeError(f"Expected numbers of columns of at least 1 in uses=, but got {short_repr(uses)}.")
     return columns
 
 

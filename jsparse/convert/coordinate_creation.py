@@ -15,7 +15,7 @@ from jsparse.base.limits import check_bytes, parse_nse
 from jsparse.convert.dynamic_creation import from_coordinate_blocks, parse_coordinates
 from jsparse.convert.static_creation import static_tensor
 from jsparse.convert.sums import NUMBERS, scatter_sums
-from jsparse.errors import FormatError, PatternError, ShapeError, shortened
+from jsparse.errors import FormatError, PatternError, ShapeError, shorten
 from jsparse.formats import Format, Pattern, default_format
 from jsparse.formats.validate import sizes_of, split_coordinates
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -104,7 +104,7 @@ def _layout(format: Format | str | None, ndim: int, inner: int, dynamic: bool) -
     if layout.trailing_dense < inner or layout.order[outer:] != tuple(range(outer, ndim)):
         raise FormatError(
             f"Expected a format that ends in dense levels for the last {inner} dimensions, which the values of each "
-            f"entry have, but got {shortened(layout)}. Leave format= out, or convert the tensor by asformat."
+            f"entry have, but got {shorten(layout)}. Leave format= out, or convert the tensor by asformat."
         )
     return layout
 
@@ -113,7 +113,7 @@ def _check_values(values: Array, count: tuple[int, ...], sizes: tuple[int, ...])
     """Raise ShapeError if values do not have the shape `count`, followed by the last dimensions for blocks."""
     axes = values.ndim - 1
     fits = axes < max(len(sizes), 1)
-    expected = (*count, *sizes[len(sizes) - axes :]) if fits else f"{shortened(count)} or with fewer axes than {sizes}"
+    expected = (*count, *sizes[len(sizes) - axes :]) if fits else f"{shorten(count)} or with fewer axes than {sizes}"
     if values.shape != expected:
         raise ShapeError(
             f"Expected values of shape {expected}, one for each column of the coordinates, but got {values.shape}. "

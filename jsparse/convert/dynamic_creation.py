@@ -18,7 +18,7 @@ from jsparse.base.arrays import Array, is_integer, narrow_array
 from jsparse.base.limits import check_constant
 from jsparse.convert.static_creation import static_tensor
 from jsparse.convert.sums import NUMBERS, scatter_sums, slot_sums, summands
-from jsparse.errors import PatternError, ShapeError, shortened
+from jsparse.errors import PatternError, ShapeError, shorten
 from jsparse.formats import DynamicType, Format, index_format
 from jsparse.formats.build import build, build_summed
 from jsparse.formats.dynamic import core_type, pad_arrays, slots_dtype
@@ -102,7 +102,7 @@ def parse_coordinates(coords: npt.ArrayLike) -> Array:
         try:
             return jnp.asarray(coords)
         except (TypeError, ValueError) as error:
-            message = f"Expected an array of coordinates, but jax cannot make one: {shortened(error, 160)}."
+            message = f"Expected an array of coordinates, but jax cannot make one: {shorten(error, 160)}."
             raise PatternError(message) from error
     return coords if isinstance(coords, jax.core.Tracer) else as_coordinates(coords)
 

@@ -15,7 +15,7 @@ import numpy as np
 from jsparse.base.arrays import Array, is_integer, jax_array, native
 from jsparse.convert.dynamic_creation import from_coordinate_blocks
 from jsparse.convert.sums import NUMBERS, scatter_sums
-from jsparse.errors import NotYetSupportedError, PatternError, ShapeError, shortened
+from jsparse.errors import NotYetSupportedError, PatternError, ShapeError, shorten
 from jsparse.formats import Format
 from jsparse.formats.validate import sizes_of
 from jsparse.primitives.host import is_on_host, on_device
@@ -93,7 +93,7 @@ def _check_structure(x: Any, compressed: bool) -> None:
 
     Raises PatternError, which names and locates the wrong array.
     """
-    kind, sizes = f"{type(x).__name__} of shape {shortened(x.shape)}", sizes_of(x.shape)
+    kind, sizes = f"{type(x).__name__} of shape {shorten(x.shape)}", sizes_of(x.shape)
     index = ("indices", "indptr") if compressed else ("indices",)
     for name in index:
         dtype = getattr(getattr(x, name), "dtype", None)
@@ -116,7 +116,7 @@ def _check_structure(x: Any, compressed: bool) -> None:
         alike = all(n in (1, size) for n, size in zip(shape[:lead], sizes, strict=False))
         if shape[lead:] != expected or not alike:
             raise PatternError(
-                f"Expected {name} of a {kind} to have shape {shortened((*sizes[:lead], *expected))}, but it has "
+                f"Expected {name} of a {kind} to have shape {shorten((*sizes[:lead], *expected))}, but it has "
                 f"{shape}. Make it anew."
             )
     if compressed and not isinstance(x.indptr, jax.core.Tracer):

@@ -13,7 +13,7 @@ from jsparse.base.arrays import check_local, device_array
 from jsparse.convert.composed import to_plain
 from jsparse.convert.scipy_structure import as_compressed, blocks, entries_of, scipy_sparse
 from jsparse.convert.sums import NUMBERS, summands
-from jsparse.errors import DTypeError, PatternError, ShapeError, shortened
+from jsparse.errors import DTypeError, PatternError, ShapeError, shorten
 from jsparse.formats import Format, Pattern
 from jsparse.formats.composed import ComposedFormat
 from jsparse.formats.validate import check_bounds, parse_shape
@@ -86,7 +86,7 @@ def _check_bounds(x: Any, rows: Sequence[np.ndarray], shape: tuple[int, ...]) ->
 
 
 def _wrong(x: Any, error: PatternError) -> PatternError:
-    kind = f"{type(x).__name__} of shape {shortened(x.shape)}"
+    kind = f"{type(x).__name__} of shape {shorten(x.shape)}"
     return PatternError(f"{error} This {kind} is not as scipy.sparse describes it: make it anew.")
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from jsparse.base import _native
 from jsparse.base.arrays import host_array, native, parse_dtype
 from jsparse.base.dataclass import dataclass
-from jsparse.errors import PatternError, shortened
+from jsparse.errors import PatternError, shorten
 from jsparse.formats.build import index_dtype
 
 _UNSORTED = 4  # the bit of `_native.faults` for entries out of order or repeated, which is no error here
@@ -148,7 +148,7 @@ def _convert_by_scipy(make: Callable[..., Any], parts: tuple[np.ndarray, ...], s
     try:
         found = make(parts, shape=tuple(shape)).tocoo()
     except (TypeError, ValueError) as error:
-        raise PatternError(f"Expected data that scipy.sparse converts, but got {shortened(error, 160)}.") from error
+        raise PatternError(f"Expected data that scipy.sparse converts, but got {shorten(error, 160)}.") from error
     return _of_coo(found, shape)
 
 
@@ -167,7 +167,7 @@ def _of_lil(x: Any, shape: Sequence[int]) -> _Entries:
     try:
         rows = x.tocsr()
     except (TypeError, ValueError, OverflowError) as error:
-        raise PatternError(f"Expected data to be lists of {shortened(x.dtype)}: {shortened(error, 160)}.") from error
+        raise PatternError(f"Expected data to be lists of {shorten(x.dtype)}: {shorten(error, 160)}.") from error
     return as_compressed(rows, tuple(shape)).entries("csr", shape)
 
 
@@ -206,7 +206,7 @@ def _vector(given: Any, name: str) -> np.ndarray:
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise PatternError(
             f"Expected {name} to be a one-dimensional array of integers, but got shape {array.shape} of "
-            f"{shortened(array.dtype)}."
+            f"{shorten(array.dtype)}."
         )
     return array
 
@@ -214,7 +214,7 @@ def _vector(given: Any, name: str) -> np.ndarray:
 def _numbers(x: Any, ndim: int) -> np.ndarray:
     array = host_array(getattr(x, "data", None), f"an array of numbers as data of a {type(x).__name__}")
     if array.ndim != ndim:
-        raise PatternError(f"Expected data of {ndim} dimensions, but it has shape {shortened(array.shape)}.")
+        raise PatternError(f"Expected data of {ndim} dimensions, but it has shape {shorten(array.shape)}.")
     return array
 
 
@@ -222,7 +222,7 @@ def _integers_from(given: Iterable[Any], name: str) -> np.ndarray:
     try:
         return np.fromiter(map(operator.index, given), np.int64)
     except (TypeError, OverflowError) as error:
-        raise PatternError(f"Expected {name} to hold integers, but one is none: {shortened(error)}.") from error
+        raise PatternError(f"Expected {name} to hold integers, but one is none: {shorten(error)}.") from error
 
 
 def _numbers_from(given: Iterable[Any], dtype: np.dtype) -> np.ndarray:
@@ -230,7 +230,7 @@ def _numbers_from(given: Iterable[Any], dtype: np.dtype) -> np.ndarray:
     try:
         return np.fromiter(given, found)
     except (TypeError, ValueError, OverflowError) as error:
-        raise PatternError(f"Expected values of {found}, but one is none: {shortened(error)}.") from error
+        raise PatternError(f"Expected values of {found}, but one is none: {shorten(error)}.") from error
 
 
 def is_scipy(x: object) -> bool:

@@ -14,7 +14,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.convert.dynamic_composed import in_use
 from jsparse.convert.jax_sparse import is_jax_sparse
 from jsparse.differentiation.rows import value_and_grad_of_rows
-from jsparse.errors import ShapeError, represented, shortened
+from jsparse.errors import ShapeError, short_repr, shorten
 from jsparse.tensor.composed import Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.overriding import Overriding
@@ -101,7 +101,7 @@ def value_and_grad(
     """
     if repeated not in ("sum", "mean") or (repeated == "mean" and rows is None):
         raise ShapeError(
-            f"Expected repeated= of jsparse.grad to be 'sum', or with rows= 'mean', but got {represented(repeated)} "
+            f"Expected repeated= of jsparse.grad to be 'sum', or with rows= 'mean', but got {short_repr(repeated)} "
             f"{'without' if rows is None else 'with'} rows=."
         )
 
@@ -205,15 +205,15 @@ def _is_table(rows: Any, argument: Any) -> list[bool]:
     except ValueError as error:
         raise ShapeError(
             f"Expected rows= to be a tree of bools that is a prefix of the argument, or a function that gives one, but "
-            f"got {represented(prefix)}: {shortened(error, 200)}"
+            f"got {short_repr(prefix)}: {shorten(error, 200)}"
         ) from error
     flags, leaves = jax.tree.leaves(whole), jax.tree.leaves(argument, is_leaf=_is_sparse)
     for flag, leaf in zip(flags, leaves, strict=True):
         if not isinstance(flag, bool | np.bool_):
-            raise ShapeError(f"Expected bools in rows=, but got {represented(flag)}. True stands for a table.")
+            raise ShapeError(f"Expected bools in rows=, but got {short_repr(flag)}. True stands for a table.")
         if flag and (_is_sparse(leaf) or np.ndim(leaf) == 0):
             raise ShapeError(
-                f"Expected a table (rows, ...) where rows= is True, but got {represented(leaf)}. Give False for it: "
+                f"Expected a table (rows, ...) where rows= is True, but got {short_repr(leaf)}. Give False for it: "
                 "its gradient has no rows."
             )
     return [bool(flag) for flag, leaf in zip(flags, leaves, strict=True) if not isinstance(leaf, DynamicPattern)]

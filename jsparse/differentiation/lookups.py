@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse._compat import same_varying
-from jsparse.compiler.dtypes import unrounded
+from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.differentiation.table import Reader, Table, Value
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import pad
@@ -150,7 +150,7 @@ def multiply_by_rows(equation: Equation, reader: Reader, *inputs: Value) -> jax.
 def add_products_of_rows(equation: Equation, reader: Reader, *inputs: Value) -> jax.Array:
     """Compute a sum of einsums that look up rows of a table."""
     work: Sum = equation.params["work"]
-    wide = np.dtype(unrounded(work.dtype))
+    wide = np.dtype(arithmetic_dtype(work.dtype))
     products = (_product(equation, reader, spec, own, wide) for spec, own in work.terms(inputs))
     return reduce(add, (x.reshape(work.shape) for x in products)).astype(work.dtype)
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.dtypes import unrounded
+from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.convert.dynamic_creation import index_numbers
 
 
@@ -34,7 +34,7 @@ class Table:
     @staticmethod
     def of(number: int, size: int, rows: jax.Array) -> Table:
         """Make the table from its rows, which have the dtype of the table in the jaxpr."""
-        return Table(number, size, rows.astype(unrounded(rows.dtype.name)), rows.dtype)
+        return Table(number, size, rows.astype(arithmetic_dtype(rows.dtype.name)), rows.dtype)
 
     @property
     def rows_in_dtype(self) -> jax.Array:

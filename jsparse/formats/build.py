@@ -17,7 +17,7 @@ from jsparse.base.arrays import cast
 from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes
 from jsparse.base.progress import working
-from jsparse.errors import FormatError, PatternError, shortened
+from jsparse.errors import FormatError, PatternError, shorten
 from jsparse.formats.format import Format
 from jsparse.formats.levels import dimension_name
 
@@ -200,7 +200,7 @@ def without_memory(error: MemoryError, format: Format, shape: Sequence[int]) -> 
     if parents < _MANY_POINTERS:
         return error
     return PatternError(
-        f"Expected enough memory for the index arrays of {shortened(format)} of shape {shortened(tuple(shape))}, but "
+        f"Expected enough memory for the index arrays of {shorten(format)} of shape {shorten(tuple(shape))}, but "
         f"there is too little for the {parents:,} pointers below its dense levels. {_COMPRESSED}"
     )
 

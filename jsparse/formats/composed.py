@@ -26,7 +26,7 @@ import numpy as np
 
 from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
-from jsparse.errors import FormatError, PatternError, represented, shortened
+from jsparse.errors import FormatError, PatternError, short_repr, shorten
 from jsparse.formats.digits import Blocks, DigitLevel
 from jsparse.formats.levels import COMPRESSED, DENSE
 from jsparse.formats.parse import default_levels, short_name
@@ -327,7 +327,7 @@ def find_format(name: str, arguments: str | None, ndim: int) -> ComposedFormat |
 def _numbers(name: str, arguments: str | None) -> tuple[int, ...]:
     """Read the arguments of a format. Raises FormatError unless they are as many integers as the format takes."""
     forms = " or ".join(form for form in FORMS if form.partition("(")[0] == name)
-    given = f"{name}{shortened(arguments or '')}"
+    given = f"{name}{shorten(arguments or '')}"
     texts = [text.strip() for text in (arguments or "()")[1:-1].split(",")]
     texts = [] if texts == [""] else texts
     if len(texts) not in _COUNTS[name]:
@@ -335,6 +335,6 @@ def _numbers(name: str, arguments: str | None) -> tuple[int, ...]:
     for text in texts:
         if not re.fullmatch(r"[0-9]{1,10}", text) or not 0 < int(text) < 2**31:
             raise FormatError(
-                f"Expected integers from 1 to 2**31 - 1 in {forms}, but got {represented(text)} in {given}."
+                f"Expected integers from 1 to 2**31 - 1 in {forms}, but got {short_repr(text)} in {given}."
             )
     return tuple(map(int, texts))

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, Literal, TypeAlias, overload
 
 from jsparse.base.dataclass import dataclass
-from jsparse.errors import FormatError, NotYetSupportedError, represented, shortened
+from jsparse.errors import FormatError, NotYetSupportedError, short_repr, shorten
 from jsparse.formats.composed import FORMS, ComposedFormat, find_format
 from jsparse.formats.digits import Blocks, DigitLevel
 from jsparse.formats.levels import DENSE, SINGLETON, Level, check_dimensions, dimension_name
@@ -52,7 +52,7 @@ class Format:
         if sorted(order) != list(range(self.ndim)):
             raise FormatError(
                 f"Expected {self.ndim} levels to store each of the dimensions 0 to {self.ndim - 1} exactly once, "
-                f"but they store {shortened(', '.join(map(str, order)))}."
+                f"but they store {shorten(', '.join(map(str, order)))}."
             )
         if self.levels and self.levels[0].kind.is_branchless:
             raise FormatError(_orphan(None, self.levels[0]))
@@ -315,16 +315,16 @@ def _by_name(name: str, arguments: str | None, ndim: int) -> Format | ComposedFo
     if composed is not None:
         return composed
     if name != "dense" and name not in NAMES:
-        raise FormatError(f"Expected a format to be one of {_KNOWN}, but got {represented(name)}.")
+        raise FormatError(f"Expected a format to be one of {_KNOWN}, but got {short_repr(name)}.")
     if arguments is not None:
-        raise FormatError(f"Expected the format {name} without arguments, but got {name}{shortened(arguments)}.")
+        raise FormatError(f"Expected the format {name} without arguments, but got {name}{shorten(arguments)}.")
     return Format(levels_of_name(name, ndim))
 
 
 def _of_rank(format: Format | ComposedFormat, ndim: int) -> Format | ComposedFormat:
     if format.ndim != ndim:
         raise FormatError(
-            f"Expected a format of {ndim} dimensions, like the tensor, but {shortened(format)} has {format.ndim}."
+            f"Expected a format of {ndim} dimensions, like the tensor, but {shorten(format)} has {format.ndim}."
         )
     if isinstance(format, ComposedFormat):
         digit_format(format.blocks.levels).check_storable()
@@ -355,11 +355,11 @@ def permutation(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
         found = tuple(operator.index(axis) for axis in axes)
     except TypeError as error:
         raise FormatError(
-            f"Expected a permutation of the dimensions 0 to {ndim - 1}, but got {represented(axes)}."
+            f"Expected a permutation of the dimensions 0 to {ndim - 1}, but got {short_repr(axes)}."
         ) from error
     wrapped = tuple(axis + ndim if -ndim <= axis < 0 else axis for axis in found)
     if sorted(wrapped) != list(range(ndim)):
-        raise FormatError(f"Expected a permutation of the dimensions 0 to {ndim - 1}, but got {shortened(found)}.")
+        raise FormatError(f"Expected a permutation of the dimensions 0 to {ndim - 1}, but got {shorten(found)}.")
     return wrapped
 
 

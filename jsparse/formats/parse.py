@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from jsparse.base.dataclass import dataclass
-from jsparse.errors import FormatError, NotYetSupportedError, SubscriptError, point_at, shortened
+from jsparse.errors import FormatError, NotYetSupportedError, SubscriptError, point_at, shorten
 from jsparse.formats.digits import DigitLevel, radix_fault
 from jsparse.formats.levels import (
     COMPRESSED,
@@ -104,7 +104,7 @@ class _Token:
     start: int
 
     def __str__(self) -> str:
-        return shortened(self.text) or "the end"
+        return shorten(self.text) or "the end"
 
 
 class _Notation:
@@ -132,7 +132,7 @@ class _Notation:
         stored = {level.dim for level in levels}
         if missing := [name for dim, name in enumerate(names) if dim not in stored]:
             raise self.error(
-                self.tokens[-1], f"Expected a level for each dimension, but {shortened(', '.join(missing))} has none"
+                self.tokens[-1], f"Expected a level for each dimension, but {shorten(', '.join(missing))} has none"
             )
         fault = radix_fault(levels, names)
         if fault is not None:
@@ -167,7 +167,7 @@ class _Notation:
         variable = self.name("the name of a dimension")
         if variable.text not in names:
             raise self.error(
-                variable, f"Expected one of the dimensions {shortened(', '.join(names))}, but got {variable}"
+                variable, f"Expected one of the dimensions {shorten(', '.join(names))}, but got {variable}"
             )
         places.append(variable)
         stride, size = self.number_after("floordiv"), self.number_after("mod")

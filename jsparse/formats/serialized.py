@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from jsparse.errors import FormatError, JsparseError, PatternError, shortened
+from jsparse.errors import FormatError, JsparseError, PatternError, shorten
 from jsparse.formats.composed import RULES, ComposedFormat
 from jsparse.formats.dynamic import DynamicType
 from jsparse.formats.format import Format, blocks_of
@@ -85,7 +85,7 @@ def read_format(values: Mapping[str, object], ndim: int) -> ComposedFormat:
         rule = RULES[str(name)]
         is_read = isinstance(numbers, list) and all(n is None or (type(n) is int and n > 0) for n in numbers)
         if not isinstance(numbers, list) or not is_read or None in numbers[:-1]:
-            raise FormatError(f"Expected numbers of at least 1 for the rule {name}, but got {shortened(numbers)}.")
+            raise FormatError(f"Expected numbers of at least 1 for the rule {name}, but got {shorten(numbers)}.")
         return ComposedFormat(blocks, rule(*numbers))
     except _FAULTS as error:
         raise _damage_error(error) from error
@@ -93,5 +93,5 @@ def read_format(values: Mapping[str, object], ndim: int) -> ComposedFormat:
 
 def _damage_error(error: Exception) -> PatternError:
     return PatternError(
-        f"Expected a pattern that jsparse wrote, but these bytes are damaged: {shortened(error)}. Serialize it again."
+        f"Expected a pattern that jsparse wrote, but these bytes are damaged: {shorten(error)}. Serialize it again."
     )

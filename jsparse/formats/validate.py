@@ -11,7 +11,7 @@ import numpy as np
 
 from jsparse.base import _native
 from jsparse.base.arrays import check_alive, is_masked
-from jsparse.errors import PatternError, represented, shortened
+from jsparse.errors import PatternError, short_repr, shorten
 from jsparse.formats.build import check_nse, compare_neighbours, level_tuples
 from jsparse.formats.format import Format
 from jsparse.formats.levels import array_length
@@ -24,7 +24,7 @@ def split_coordinates(coords: Any, shape: Sequence[int]) -> list[np.ndarray]:
     if given.ndim != 2 or given.shape[0] != ndim:
         raise PatternError(
             f"Expected coordinates of shape ({ndim}, n), one row for each of the {ndim} dimensions of "
-            f"{shortened(tuple(shape))}, but got {given.shape}."
+            f"{shorten(tuple(shape))}, but got {given.shape}."
         )
     return list(given)
 
@@ -41,7 +41,7 @@ def as_coordinates(coords: Any) -> np.ndarray:
     try:
         return np.asarray(coords)
     except (TypeError, ValueError) as error:
-        message = f"Expected an array of coordinates, but numpy cannot make one: {shortened(error, 160)}."
+        message = f"Expected an array of coordinates, but numpy cannot make one: {shorten(error, 160)}."
         raise PatternError(message) from error
 
 
@@ -68,8 +68,8 @@ def check_bounds(rows: Sequence[np.ndarray], shape: Sequence[int]) -> None:
         at, dim = min(faults)
         raise PatternError(
             f"Expected coordinates of dimension {dim} to lie in [0, {shape[dim]}), but entry {at} has {rows[dim][at]}. "
-            f"Its coordinates are {shortened(tuple(int(row[at]) for row in rows))} in a tensor of shape "
-            f"{shortened(tuple(shape))}."
+            f"Its coordinates are {shorten(tuple(int(row[at]) for row in rows))} in a tensor of shape "
+            f"{shorten(tuple(shape))}."
         )
 
 
@@ -81,9 +81,9 @@ def sizes_of(shape: Any) -> tuple[int, ...]:
     try:
         sizes = tuple(map(operator.index, shape))
     except TypeError as error:
-        raise PatternError(f"Expected a shape of static integers, but got {represented(shape)}.") from error
+        raise PatternError(f"Expected a shape of static integers, but got {short_repr(shape)}.") from error
     if any(size < 0 or size > LARGEST_SIZE for size in sizes):
-        raise PatternError(f"Expected the sizes of a shape to lie between 0 and 2**62, but got {shortened(sizes)}.")
+        raise PatternError(f"Expected the sizes of a shape to lie between 0 and 2**62, but got {shorten(sizes)}.")
     return sizes
 
 
@@ -92,8 +92,7 @@ def parse_shape(shape: Sequence[int], format: Format) -> tuple[int, ...]:
     sizes = sizes_of(shape)
     if len(sizes) != format.ndim:
         raise PatternError(
-            f"Expected a shape of {format.ndim} dimensions for the format {shortened(format)}, but got "
-            f"{shortened(sizes)}."
+            f"Expected a shape of {format.ndim} dimensions for the format {shorten(format)}, but got {shorten(sizes)}."
         )
     return sizes
 

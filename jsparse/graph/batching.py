@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from jsparse.base.limits import parse_nse
-from jsparse.errors import DTypeError, PatternError, ShapeError, represented
+from jsparse.errors import DTypeError, PatternError, ShapeError, short_repr
 from jsparse.formats import Format, Pattern
 from jsparse.graph.graphs import Graph, as_graph, is_pattern, like
 from jsparse.ops.indexing.gathered import split
@@ -91,7 +91,7 @@ def unbatch(batch: GraphBatch) -> list[Graph]:
     Raises PatternError inside jit, where the sizes of the graphs are not known, and if edges exceeded the capacity.
     """
     if not isinstance(batch, GraphBatch):
-        raise DTypeError(f"Expected a GraphBatch for jsparse.graph.unbatch, but got {represented(batch)}.")
+        raise DTypeError(f"Expected a GraphBatch for jsparse.graph.unbatch, but got {short_repr(batch)}.")
     if isinstance(batch.starts, jax.core.Tracer):
         raise PatternError(
             "Expected a batch whose sizes are known for jsparse.graph.unbatch, but they are traced. Call it outside "

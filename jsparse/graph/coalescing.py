@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 
 from jsparse.base.arrays import Array, jax_array
 from jsparse.convert.coordinate_creation import from_coords
-from jsparse.errors import ShapeError, shortened
+from jsparse.errors import ShapeError, shorten
 from jsparse.formats import Format, Pattern
 from jsparse.graph.graphs import Graph, as_graph, one_of
 from jsparse.ops.indexing.at_coords import at_coords, coords, locate
@@ -56,7 +56,7 @@ def coalesce(
     expected = f"edge_features of jsparse.graph.coalesce to be numbers of shape ({graph.nse}, ...)"
     features = jax_array(edge_features, expected)
     if features.shape[:1] != (graph.nse,):
-        raise ShapeError(f"Expected {expected}, one row for each stored entry, but got {shortened(features.shape)}.")
+        raise ShapeError(f"Expected {expected}, one row for each stored entry, but got {shorten(features.shape)}.")
     matrix, (found,) = merge_edges(graph, reduce, features)
     return matrix, found
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from jsparse.base.arrays import Array, host_array, is_integer
 from jsparse.convert.coordinate_creation import from_coords
-from jsparse.errors import PatternError, ShapeError, shortened
+from jsparse.errors import PatternError, ShapeError, shorten
 from jsparse.formats import Format
 from jsparse.graph.coalescing import REDUCE, merge_edges
 from jsparse.graph.graphs import Graph, as_graph, one_of
@@ -90,7 +90,7 @@ def from_edges(
     if np.ndim(given) and np.shape(given) != ends[0].shape:
         raise ShapeError(
             f"Expected weights of shape {ends[0].shape} in jsparse.graph.from_edges, one for each edge, but got "
-            f"{shortened(np.shape(given))}. Keep features of edges in an array beside the graph."
+            f"{shorten(np.shape(given))}. Keep features of edges in an array beside the graph."
         )
     xnp = np if all(isinstance(end, np.ndarray) for end in ends) else jnp
     if one_of(duplicates, (*REDUCE, "keep"), "duplicates= of jsparse.graph") == "sum":
@@ -160,13 +160,11 @@ def _sizes(nodes: Any, shape: Any, what: str) -> Any:
     if (nodes is None) == (shape is None):
         raise ShapeError(
             f"Expected one of nodes= and shape=(targets, sources) in jsparse.graph.{what}, since edges do not show "
-            f"nodes without any, but got nodes={shortened(nodes)} and shape={shortened(shape)}."
+            f"nodes without any, but got nodes={shorten(nodes)} and shape={shorten(shape)}."
         )
     sizes = (nodes, nodes) if shape is None else shape
     if np.ndim(sizes) != 1 or len(sizes) != 2:
-        raise ShapeError(
-            f"Expected shape= of jsparse.graph.{what} to be (targets, sources), but got {shortened(shape)}."
-        )
+        raise ShapeError(f"Expected shape= of jsparse.graph.{what} to be (targets, sources), but got {shorten(shape)}.")
     return sizes
 
 

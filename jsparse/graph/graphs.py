@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 
-from jsparse.errors import PatternError, ShapeError, represented, shortened
+from jsparse.errors import PatternError, ShapeError, short_repr, shorten
 from jsparse.formats import Format, Pattern
 from jsparse.ops.relocation.operands import as_tensor
 from jsparse.tensor.dynamic_pattern import DynamicPattern
@@ -49,7 +49,7 @@ def as_graph(x: Any, what: str, *, square: bool = True, kept: bool = False) -> S
         expected = "a square matrix, a row and a column for each node," if square else "a matrix"
         hint = " A.sum(2) adds up repeated edges that a graph keeps." if len(others) == 2 and not kept else ""
         raise ShapeError(
-            f"Expected {expected} as the graph of jsparse.graph.{what}, but got shape {shortened(tensor.shape)}.{hint}"
+            f"Expected {expected} as the graph of jsparse.graph.{what}, but got shape {shorten(tensor.shape)}.{hint}"
         )
     return tensor
 
@@ -63,7 +63,7 @@ def one_of(given: str, choices: tuple[str, ...], expected: str) -> str:
     """Return the given name. Raises ShapeError unless it is one of the choices."""
     if not isinstance(given, str) or given not in choices:
         names = " or ".join(map(repr, choices))
-        raise ShapeError(f"Expected {expected} to be {names}, but got {shortened(repr(given))}.")
+        raise ShapeError(f"Expected {expected} to be {names}, but got {shorten(repr(given))}.")
     return given
 
 
@@ -72,7 +72,7 @@ def check_relation(given: object, what: str) -> Relation:
     if not isinstance(given, tuple) or len(given) != 3 or not all(isinstance(name, str) for name in given):
         raise ShapeError(
             f"Expected relations (type of sources, name, type of targets) in {what}, three names, but got "
-            f"{represented(given)}."
+            f"{short_repr(given)}."
         )
     return given
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import jax
 
-from jsparse.errors import ShapeError, shortened
+from jsparse.errors import ShapeError, shorten
 from jsparse.graph.batching import Nodes, as_list, diagonal
 from jsparse.graph.graphs import Graph, Relation, as_graph, check_relation
 from jsparse.primitives.host import on_device
@@ -76,7 +76,7 @@ def hetero_batch(
             if counts.setdefault(type_, own) != own:
                 raise ShapeError(
                     f"Expected graphs of jsparse.graph.hetero_batch with as many nodes {type_!r} in each relation, but "
-                    f"got {shortened(counts[type_])} and in {relation} {shortened(own)}."
+                    f"got {shorten(counts[type_])} and in {relation} {shorten(own)}."
                 )
     sets = {
         type_: Nodes.of(own, None if nodes is None else nodes.get(type_), size, "hetero_batch")
@@ -102,7 +102,7 @@ def _relations(given: Sequence[Mapping[Relation, Graph]]) -> list[Relation]:
     if not all(isinstance(one, Mapping) and one.keys() == given[0].keys() and one for one in given):
         raise ShapeError(
             "Expected dictionaries of equal relations for jsparse.graph.hetero_batch, a graph for each, but got "
-            f"{shortened([list(one) if isinstance(one, Mapping) else type(one).__name__ for one in given])}. Graphs "
+            f"{shorten([list(one) if isinstance(one, Mapping) else type(one).__name__ for one in given])}. Graphs "
             "without edges of a relation have jsparse.zeros((targets, sources))."
         )
     return [check_relation(one, "jsparse.graph.hetero_batch") for one in given[0]]

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jax.typing import DTypeLike
 
-from jsparse.errors import DTypeError, PatternError, ShapeError, represented
+from jsparse.errors import DTypeError, PatternError, ShapeError, short_repr
 from jsparse.formats import Format
 from jsparse.graph.edges import from_edges
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -45,7 +45,7 @@ def from_networkx(
     """
     if not (hasattr(G, "is_directed") and hasattr(G, "is_multigraph") and hasattr(G, "edges")):
         raise DTypeError(
-            f"Expected a graph of networkx for jsparse.graph.from_networkx, but got {represented(G)}. Pass lists of "
+            f"Expected a graph of networkx for jsparse.graph.from_networkx, but got {short_repr(G)}. Pass lists of "
             "nodes to jsparse.graph.from_edges."
         )
     number = {node: n for n, node in enumerate(G)}
@@ -71,7 +71,7 @@ def _weights(given: list[float], dtype: DTypeLike) -> np.ndarray:
         return np.array(given, dtype).reshape(len(given))
     except (TypeError, ValueError) as error:
         raise DTypeError(
-            f"Expected edges of networkx whose weights are numbers, but they are no array of {represented(dtype)}. "
+            f"Expected edges of networkx whose weights are numbers, but they are no array of {short_repr(dtype)}. "
             "Pass weight= the name of another attribute, or weight=None for weights of 1."
         ) from error
 
@@ -105,7 +105,7 @@ def from_jraph(
     missing = [name for name in ("senders", "receivers", "n_node") if not hasattr(graphs, name)]
     if missing:
         raise DTypeError(
-            f"Expected a jraph.GraphsTuple for jsparse.graph.from_jraph, but {represented(graphs)} has no {missing[0]}."
+            f"Expected a jraph.GraphsTuple for jsparse.graph.from_jraph, but {short_repr(graphs)} has no {missing[0]}."
         )
     count = _node_count(graphs) if nodes is None else nodes
     options: dict[str, Any] = {"nodes": count, "format": format, "nse": nse, "duplicates": duplicates}

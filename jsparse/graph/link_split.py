@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from jsparse.base.arrays import Array
-from jsparse.errors import PatternError, ShapeError, represented
+from jsparse.errors import PatternError, ShapeError, short_repr
 from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, as_graph, like
 from jsparse.graph.negatives import negative_sampling
@@ -125,7 +125,7 @@ def _share(given: float, whole: int, name: str) -> int:
     if not is_number or not 0 <= given <= (1 if isinstance(given, float) else whole):
         raise ShapeError(
             f"Expected {name} of jsparse.graph.random_link_split to be a number of edges, at most {whole:,}, or a "
-            f"float from 0.0 to 1.0, but got {represented(given)}."
+            f"float from 0.0 to 1.0, but got {short_repr(given)}."
         )
     return int(given * whole) if isinstance(given, float) else int(given)
 

@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 
 from jsparse.base.arrays import Array, host_array, is_integer
 from jsparse.convert.dynamic_creation import index_numbers
-from jsparse.errors import PatternError, ShapeError, represented, shortened
+from jsparse.errors import PatternError, ShapeError, short_repr, shorten
 from jsparse.graph.graphs import Graph, as_graph, like
 from jsparse.graph.negatives import negative_sampling
 from jsparse.graph.sampling import NeighborSample, sample_neighbors
@@ -191,8 +191,7 @@ def _sample_links(
 def _hops(given: Sequence[int]) -> tuple[int, ...]:
     if not isinstance(given, list | tuple) or not given:
         raise ShapeError(
-            "Expected num_neighbors of jsparse.graph to be a list, a number for each hop, but got "
-            f"{represented(given)}."
+            f"Expected num_neighbors of jsparse.graph to be a list, a number for each hop, but got {short_repr(given)}."
         )
     return tuple(as_integer(one, "num_neighbors of jsparse.graph") for one in given)
 
@@ -202,7 +201,7 @@ def _edges(given: ArrayLike, nodes: int, what: str) -> Array:
     traced = isinstance(given, jax.core.Tracer)
     array: Array = given if traced else host_array(given, expected)  # type: ignore[assignment]
     if array.ndim != 2 or array.shape[0] != 2:
-        raise ShapeError(f"Expected {expected}, sources and below them targets, but got {shortened(array.shape)}.")
+        raise ShapeError(f"Expected {expected}, sources and below them targets, but got {shorten(array.shape)}.")
     array = array if traced or array.size else array.astype(np.int32)
     if not is_integer(array.dtype):
         raise PatternError(f"Expected {expected}, but got dtype {array.dtype}.")
@@ -213,6 +212,6 @@ def _labels(given: ArrayLike, count: int, what: str) -> Array:
     found = given if isinstance(given, jax.Array) else host_array(given, f"labels of jsparse.graph.{what}")
     if found.shape not in ((), (count,)):
         raise ShapeError(
-            f"Expected labels of jsparse.graph.{what}, one for each of {count} edges, but got {shortened(found.shape)}."
+            f"Expected labels of jsparse.graph.{what}, one for each of {count} edges, but got {shorten(found.shape)}."
         )
     return found.astype(np.float32) if found.dtype == np.float64 else found

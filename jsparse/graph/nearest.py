@@ -9,7 +9,7 @@ from jax.typing import ArrayLike
 
 from jsparse.base.arrays import Array, check_numbers, host_array, is_integer, jax_array
 from jsparse.convert.coordinate_creation import from_coords
-from jsparse.errors import DTypeError, PatternError, ShapeError, represented, shortened
+from jsparse.errors import DTypeError, PatternError, ShapeError, short_repr, shorten
 from jsparse.graph.graphs import one_of
 from jsparse.graph.neighbours import Search, close_pairs, nearest_known, nearest_traced
 from jsparse.ops.relocation.operands import as_integer
@@ -172,7 +172,7 @@ def _graph_of(batch: ArrayLike | None, n: int, what: str) -> Array | None:
     expected = f"batch= of jsparse.graph.{what} to be the graph of each point, integers of shape ({n},)"
     given = batch if isinstance(batch, jax.core.Tracer) else host_array(batch, expected)
     if given.shape != (n,):
-        raise ShapeError(f"Expected {expected}, but got shape {shortened(given.shape)}.")
+        raise ShapeError(f"Expected {expected}, but got shape {shorten(given.shape)}.")
     if n and not is_integer(given.dtype):
         raise DTypeError(f"Expected {expected}, but got dtype {given.dtype}.")
     return given
@@ -183,10 +183,10 @@ def _radius(r: ArrayLike, dtype: np.dtype) -> float | jax.Array:
     expected = "the r of jsparse.graph.radius_graph to be a number, 0 or more"
     found = jax_array(r, expected)
     if found.shape or jnp.issubdtype(found.dtype, jnp.complexfloating):
-        raise ShapeError(f"Expected {expected}, but got {found.dtype} of shape {shortened(found.shape)}.")
+        raise ShapeError(f"Expected {expected}, but got {found.dtype} of shape {shorten(found.shape)}.")
     if isinstance(found, jax.core.Tracer):
         return found.astype(dtype)
     radius = float(np.asarray(r).astype(dtype))
     if not radius >= 0:
-        raise ShapeError(f"Expected {expected}, but got {represented(r)}.")
+        raise ShapeError(f"Expected {expected}, but got {short_repr(r)}.")
     return radius

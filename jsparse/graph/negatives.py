@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.errors import DTypeError, ShapeError, represented, shortened
+from jsparse.errors import DTypeError, ShapeError, short_repr, shorten
 from jsparse.formats import Format
 from jsparse.graph.absent import Blocks, absent, absent_pairs
 from jsparse.graph.batching import GraphBatch
@@ -65,7 +65,7 @@ def negative_sampling(
     if targets != sources and (not two_sets or force_undirected):
         raise ShapeError(
             f"Expected a square matrix as the graph of jsparse.graph.negative_sampling with bipartite={bipartite} and "
-            f"force_undirected={force_undirected}, but got shape {shortened(graph.shape)}. A bipartite graph has no "
+            f"force_undirected={force_undirected}, but got shape {shorten(graph.shape)}. A bipartite graph has no "
             "self-loops, and no other direction."
         )
     count = _count(num_neg_samples, graph.nse, "negative_sampling")
@@ -107,7 +107,7 @@ def batched_negative_sampling(
     """
     if not isinstance(batch, GraphBatch):
         raise DTypeError(
-            f"Expected a GraphBatch for jsparse.graph.batched_negative_sampling, but got {represented(batch)}. Make "
+            f"Expected a GraphBatch for jsparse.graph.batched_negative_sampling, but got {short_repr(batch)}. Make "
             "one by jsparse.graph.batch, or call negative_sampling for a single graph."
         )
     graph = as_graph(batch.graph, "batched_negative_sampling")
@@ -164,7 +164,7 @@ def _count(given: float | None, nse: int, what: str) -> int:
     if not is_number or not 0 <= given < 2**31:
         raise ShapeError(
             f"Expected num_neg_samples of jsparse.graph.{what} to be a known integer, 0 or more, or a float, the ratio "
-            f"to the number of stored entries, but got {represented(given)}."
+            f"to the number of stored entries, but got {short_repr(given)}."
         )
     return int(given * nse) if isinstance(given, float) else int(given)
 

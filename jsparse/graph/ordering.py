@@ -9,7 +9,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jsparse.base.arrays import Array, host_array, is_integer
-from jsparse.errors import ShapeError, shortened
+from jsparse.errors import ShapeError, shorten
 from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, as_graph, like, one_of
 from jsparse.ops.indexing.getitem import take
@@ -78,7 +78,7 @@ def _permutation(permutation: Any, nodes: int) -> Array:
     given = permutation if traced else host_array(permutation, expected)
     given = given if given.size or traced else given.astype(np.int32)
     if given.shape != (nodes,) or not is_integer(given.dtype):
-        raise ShapeError(f"Expected {expected}, but got {given.dtype} of shape {shortened(given.shape)}.")
+        raise ShapeError(f"Expected {expected}, but got {given.dtype} of shape {shorten(given.shape)}.")
     if traced:
         return given
     counts = np.bincount(given[(given >= 0) & (given < nodes)], minlength=nodes)

@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 
 from jsparse.base.arrays import host_array
 from jsparse.convert.dynamic_creation import index_like
-from jsparse.errors import ShapeError, shortened
+from jsparse.errors import ShapeError, shorten
 from jsparse.formats import Format
 from jsparse.graph.graphs import Graph, as_graph, index_arrays, like
 from jsparse.ops.relocation.operands import as_integer
@@ -95,7 +95,7 @@ def _seeds(seeds: Any, nodes: int) -> jax.Array:
         given = given if given.size else given.astype(np.int32)
     if given.ndim != 1:
         raise ShapeError(
-            f"Expected seeds of shape (seeds,) for jsparse.graph.sample_neighbors, but got {shortened(given.shape)}."
+            f"Expected seeds of shape (seeds,) for jsparse.graph.sample_neighbors, but got {shorten(given.shape)}."
         )
     numbers = jnp.asarray(index_like(given[None], (nodes,))[0])
     return jnp.where((numbers >= 0) & (numbers < nodes), numbers, nodes)

@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 from jsparse.base.arrays import Array, host_array, is_integer
 from jsparse.convert.coordinate_creation import from_coords
 from jsparse.convert.dynamic_creation import index_numbers
-from jsparse.errors import PatternError, ShapeError, shortened
+from jsparse.errors import PatternError, ShapeError, shorten
 from jsparse.graph.graphs import Graph, as_graph, is_pattern, one_of
 from jsparse.ops.indexing.at_coords import coords
 from jsparse.ops.indexing.gathered import gather_values
@@ -139,7 +139,7 @@ def _nodes(given: ArrayLike, count: int, what: str) -> Array:
     traced = isinstance(given, jax.core.Tracer)
     array = jnp.atleast_1d(given) if traced else np.atleast_1d(host_array(given, expected))
     if array.ndim != 1:
-        raise ShapeError(f"Expected {expected}, but got shape {shortened(array.shape)}.")
+        raise ShapeError(f"Expected {expected}, but got shape {shorten(array.shape)}.")
     if array.dtype == np.bool_ and array.shape == (count,):
         return jnp.nonzero(array, size=count, fill_value=count)[0] if traced else np.flatnonzero(array)
     array = array if array.size or traced else array.astype(np.int32)

@@ -9,7 +9,7 @@ import numpy as np
 from jsparse.convert.composed import to_plain
 from jsparse.convert.dynamic_composed import plain_format_of
 from jsparse.convert.slots import to_slots
-from jsparse.errors import FileFormatError, NotYetSupportedError, PatternError, shortened
+from jsparse.errors import FileFormatError, NotYetSupportedError, PatternError, shorten
 from jsparse.formats import Format, Pattern
 from jsparse.formats.composed import ComposedFormat, Width
 from jsparse.formats.format import digit_format
@@ -33,7 +33,7 @@ def in_format(limit: Limit, tensor: SparseTensor, layout: Format | ComposedForma
             return tensor
     rows = None if tensor.is_dynamic else lambda: list(np.asarray(tensor.to_coords()[0]))
     limit.check_tensor(tensor.shape, layout, tensor.dtype, tensor.nse, rows, held)
-    path = shortened(str(limit.path), 200)
+    path = shorten(str(limit.path), 200)
     try:
         if isinstance(layout, ComposedFormat):
             check_slots(limit, tensor, layout, held)
@@ -41,11 +41,11 @@ def in_format(limit: Limit, tensor: SparseTensor, layout: Format | ComposedForma
     except PatternError as error:
         if isinstance(layout, ComposedFormat):
             raise FileFormatError(
-                f"Expected the entries of {path} to fit {shortened(layout)}. {shortened(str(error), 250)} Or load it "
+                f"Expected the entries of {path} to fit {shorten(layout)}. {shorten(str(error), 250)} Or load it "
                 "without format=, and use A.asformat(format, nse=)."
             ) from error
         raise FileFormatError(  # gaps that the format stores are more than the capacity
-            f"Expected the entries of {path} to fit {shortened(layout)} in the capacity "
+            f"Expected the entries of {path} to fit {shorten(layout)} in the capacity "
             f"nse={tensor.nse:,}, but they do not. Load it without format=, and use A.asformat(format, nse=)."
         ) from error
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from jsparse.errors import FileFormatError, shortened
+from jsparse.errors import FileFormatError, shorten
 from jsparse.formats import Pattern
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 
@@ -35,4 +35,4 @@ def check_index(what: str, pattern: Pattern | DynamicPattern, nse: int, arrays: 
 
 def _check_item(array: np.ndarray, name: str, kinds: str) -> None:
     if array.shape or array.dtype.kind not in kinds:
-        raise FileFormatError(f"Its {name} is {array.dtype} of shape {shortened(array.shape)}, not one item.")
+        raise FileFormatError(f"Its {name} is {array.dtype} of shape {shorten(array.shape)}, not one item.")

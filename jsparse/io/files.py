@@ -12,7 +12,7 @@ from jax.typing import DTypeLike
 
 from jsparse.base.arrays import check_local, parse_dtype
 from jsparse.convert.dynamic_composed import plain_format_of
-from jsparse.errors import DTypeError, FileFormatError, PatternError, ShapeError, represented, shortened
+from jsparse.errors import DTypeError, FileFormatError, PatternError, ShapeError, short_repr, shorten
 from jsparse.formats import Format, default_format
 from jsparse.formats.composed import ComposedFormat
 from jsparse.formats.levels import MOST_DIMENSIONS
@@ -97,8 +97,8 @@ def load(
         return _from_text(limit, suffix, format, dtype, sizes)
     except (MemoryError, PatternError) as error:  # the second names the levels that take it
         raise FileFormatError(
-            f"Expected enough memory for the tensor of {shortened(str(file), 200)}, but there is too little: "
-            f"{shortened(str(error).rstrip('.'), 200)}. Pass another format=, or a max_bytes= that is refused before."
+            f"Expected enough memory for the tensor of {shorten(str(file), 200)}, but there is too little: "
+            f"{shorten(str(error).rstrip('.'), 200)}. Pass another format=, or a max_bytes= that is refused before."
         ) from error
 
 
@@ -136,9 +136,9 @@ def _file(path: str | os.PathLike[str]) -> tuple[Path, str]:
     try:
         file = Path(os.fsdecode(path))
     except TypeError as error:
-        raise FileFormatError(f"Expected the path of a file, but got {represented(path)}.") from error
+        raise FileFormatError(f"Expected the path of a file, but got {short_repr(path)}.") from error
     if not file.name.endswith(SUFFIXES) or "\0" in str(file):
-        raise FileFormatError(f"Expected a file that ends in {', '.join(SUFFIXES)}, but got {represented(file.name)}.")
+        raise FileFormatError(f"Expected a file that ends in {', '.join(SUFFIXES)}, but got {short_repr(file.name)}.")
     return file, file.name.removesuffix(".gz")[-4:]
 
 

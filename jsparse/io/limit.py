@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jsparse.base.dataclass import dataclass
-from jsparse.errors import FileFormatError, ShapeError, represented, shortened
+from jsparse.errors import FileFormatError, ShapeError, short_repr, shorten
 from jsparse.formats import Format
 from jsparse.formats.build import build, index_dtype
 from jsparse.formats.composed import ComposedFormat
@@ -47,7 +47,7 @@ class Limit:
         """
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):  # reading a pipe may never end
-            raise FileFormatError(f"Expected a regular file, but {shortened(str(path), 200)} is none. Copy it to one.")
+            raise FileFormatError(f"Expected a regular file, but {shorten(str(path), 200)} is none. Copy it to one.")
         if max_bytes is None:
             return Limit(path, LEAST + RATIO * found.st_size)
         try:
@@ -55,15 +55,15 @@ class Limit:
         except TypeError:
             most = -1
         if most < 0:
-            raise ShapeError(f"Expected max_bytes= of load to be a number of bytes, but got {represented(max_bytes)}.")
+            raise ShapeError(f"Expected max_bytes= of load to be a number of bytes, but got {short_repr(max_bytes)}.")
         return Limit(path, most)
 
     def check(self, count: int, what: str, advice: str = "") -> None:
         """Raise FileFormatError if `count` bytes exceed the limit. In the message, `what` describes the bytes."""
         if count > self.most:
             raise FileFormatError(
-                f"Expected reading {shortened(str(self.path), 200)} to take at most {self.most:,} bytes, but {what} "
-                f"{shortened(f'{count:,}', 40)}. {advice}Pass a larger max_bytes= if you trust the file."
+                f"Expected reading {shorten(str(self.path), 200)} to take at most {self.most:,} bytes, but {what} "
+                f"{shorten(f'{count:,}', 40)}. {advice}Pass a larger max_bytes= if you trust the file."
             )
 
     def check_tensor(
@@ -94,7 +94,7 @@ class Limit:
                 advice = f'Pass format="{smaller.name}", which takes memory for entries only. '
         if rows is not None:
             taken = held + _bytes(sizes, levels, size, blocks.split(rows()), self.most)
-        tensor = f"a tensor of shape {shortened(tuple(shape))} with {count:,} entries in {shortened(layout)}"
+        tensor = f"a tensor of shape {shorten(tuple(shape))} with {count:,} entries in {shorten(layout)}"
         self.check(taken, f"{tensor} takes", advice)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from jsparse.base.dataclass import dataclass
-from jsparse.errors import ShapeError, shortened
+from jsparse.errors import ShapeError, shorten
 from jsparse.formats.validate import LARGEST_SIZE
 from jsparse.io.limit import Limit
 from jsparse.io.text import Text, write_table
@@ -55,7 +55,7 @@ def write_matrix_market(path: Path, tensor: SparseTensor) -> None:
     """Write the stored entries of a matrix in storage order. Raises ShapeError for other ranks."""
     if tensor.ndim != 2:
         raise ShapeError(
-            f"Expected a matrix for a Matrix Market file, but got a tensor of shape {shortened(tensor.shape)}. Save it "
+            f"Expected a matrix for a Matrix Market file, but got a tensor of shape {shorten(tensor.shape)}. Save it "
             f"as .npz or .tns."
         )
     coords, values = tensor.to_coords()
@@ -76,12 +76,12 @@ def _header(text: Text) -> _Header:
         text.fail(
             1,
             f"expected '%%MatrixMarket matrix', coordinate or array, a field and a symmetry, but got "
-            f"{shortened(first.strip())!r}",
+            f"{shorten(first.strip())!r}",
         )
     layout, field, symmetry = words[2:]
     for word, known in ((layout, ("coordinate", "array")), (field, tuple(FIELDS)), (symmetry, SYMMETRIES)):
         if word not in known:
-            text.fail(1, f"expected one of {', '.join(known)}, but got {shortened(word)!r}")
+            text.fail(1, f"expected one of {', '.join(known)}, but got {shorten(word)!r}")
     pairs = {("array", "pattern"), ("pattern", "skew-symmetric"), ("unsigned-integer", "skew-symmetric")}
     pairs |= {(other, "hermitian") for other in FIELDS if other != "complex"}
     for pair in ((layout, field), (field, symmetry)):
@@ -101,7 +101,7 @@ def _sizes(text: Text, layout: str, symmetry: str) -> tuple[int, tuple[int, int]
     words = line.split()
     if len(words) != count or not all(word.isascii() and word.isdigit() and len(word) < 20 for word in words):
         expected = "rows, columns and entries" if count == 3 else "rows and columns"
-        text.fail(number, f"expected the numbers of {expected}, but got {shortened(line)!r}")
+        text.fail(number, f"expected the numbers of {expected}, but got {shorten(line)!r}")
     sizes = [int(word) for word in words]
     m, n = sizes[:2]
     if max(m, n) > LARGEST_SIZE:

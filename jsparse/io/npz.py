@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import Array, is_number, native, raw_bytes
-from jsparse.errors import DTypeError, FileFormatError, JsparseError, shortened
+from jsparse.errors import DTypeError, FileFormatError, JsparseError, shorten
 from jsparse.formats import Format, Pattern
 from jsparse.formats.pattern import hash_arrays
 from jsparse.formats.validate import sizes_of
@@ -75,7 +75,7 @@ def read_npz(limit: Limit, dtype: np.dtype | None) -> SparseTensor:
     Raises FileFormatError if the archive is damaged, holds no valid tensor or takes too many bytes, DTypeError if
     numbers do not fit the dtype, or if the index arrays need 64 bits and JAX has 64 bits switched off.
     """
-    path = shortened(str(limit.path), 200)
+    path = shorten(str(limit.path), 200)
     try:
         return _tensor(limit, _entries(limit), dtype)
     except (DTypeError, MemoryError):  # the file is sound, but JAX does not have the dtype without x64
@@ -87,7 +87,7 @@ def read_npz(limit: Limit, dtype: np.dtype | None) -> SparseTensor:
     except Exception as error:  # zipfile and numpy raise many classes for damaged bytes
         raise FileFormatError(
             f"Expected an archive that jsparse.save wrote, but {path} is damaged or has another origin: "
-            f"{shortened(error)}."
+            f"{shorten(error)}."
         ) from error
 
 
@@ -98,7 +98,7 @@ def _entries(limit: Limit) -> dict[str, np.ndarray]:
         entries = {}
         for file in files:
             if file.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise FileFormatError(f"Its {shortened(file.filename)} is packed by another method than numpy's.")
+                raise FileFormatError(f"Its {shorten(file.filename)} is packed by another method than numpy's.")
             with archive.open(file) as opened:  # no more than this is unpacked, whatever follows
                 entries[file.filename.removesuffix(".npy")] = _array(opened.read(file.file_size))
     if len(entries) < len(files):
@@ -122,9 +122,9 @@ def _array(data: bytes) -> np.ndarray:
     read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
     shape, columns_first, dtype = read(file)
     if dtype.kind not in "biufcU":
-        raise FileFormatError(f"It holds an array of {shortened(dtype)}, and no numbers.")
+        raise FileFormatError(f"It holds an array of {shorten(dtype)}, and no numbers.")
     if prod(shape) * dtype.itemsize != len(data) - file.tell():
-        raise FileFormatError(f"It holds an array of another length than its shape {shortened(shape)}.")
+        raise FileFormatError(f"It holds an array of another length than its shape {shorten(shape)}.")
     return np.frombuffer(data, dtype, offset=file.tell()).reshape(shape, order="F" if columns_first else "C")
 
 
@@ -134,7 +134,7 @@ def _tensor(limit: Limit, entries: Mapping[str, np.ndarray], wanted: np.dtype | 
     shape = sizes_of(entries["shape"].tolist())
     kind = text(entries, "pattern")
     if kind not in KINDS:
-        raise FileFormatError(f"Its pattern is {shortened(kind)!r}, but this jsparse reads {', '.join(KINDS)}.")
+        raise FileFormatError(f"Its pattern is {shorten(kind)!r}, but this jsparse reads {', '.join(KINDS)}.")
     if kind == "composed":
         return _read_composed(limit, shape, entries, wanted)
     layout, nse = Format.plain(text(entries, "format"), len(shape)), number(entries, "nse")
@@ -167,7 +167,7 @@ def _values(entries: Mapping[str, np.ndarray]) -> np.ndarray:
     values, name = entries["values"], text(entries, "dtype")
     dtype = jnp.dtype(name)
     if not is_number(dtype) or dtype.name != name or values.dtype != _dtype_in_file(dtype):
-        raise FileFormatError(f"Its values are {values.dtype}, which cannot be {shortened(name)}.")
+        raise FileFormatError(f"Its values are {values.dtype}, which cannot be {shorten(name)}.")
     return values.view(dtype)
 
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import Array
-from jsparse.errors import FileFormatError, shortened
+from jsparse.errors import FileFormatError, shorten
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.composed import RULES, ComposedFormat, SlotRule
 from jsparse.formats.format import blocks_of, digit_format, outer_format
@@ -66,7 +66,7 @@ def _part(shape: tuple[int, ...], entries: Mapping[str, np.ndarray], at: str) ->
     sizes, layout = format.blocks.sizes(shape)[: len(outer)], digit_format(outer)
     kind, nse = text(entries, f"{at}pattern"), number(entries, f"{at}nse")
     if kind not in KINDS:
-        raise FileFormatError(f"Its {at}pattern is {shortened(kind)!r}, but a part is {' or '.join(KINDS)}.")
+        raise FileFormatError(f"Its {at}pattern is {shorten(kind)!r}, but a part is {' or '.join(KINDS)}.")
     type_ = dynamic_type(sizes, layout, nse) if kind == "dynamic" else None
     if format.rule is not None:
         layout = outer_format(format)
@@ -86,11 +86,11 @@ def _rule(entries: Mapping[str, np.ndarray], at: str) -> SlotRule:
     name, given = text(entries, f"{at}rule"), entries[f"{at}numbers"]
     rule = RULES.get(name)
     if rule is None:
-        raise FileFormatError(f"Its {at}rule is {shortened(name)!r}, but this jsparse reads {', '.join(RULES)}.")
+        raise FileFormatError(f"Its {at}rule is {shorten(name)!r}, but this jsparse reads {', '.join(RULES)}.")
     count = len(rule().numbers)
     if given.dtype.kind not in "iu" or given.shape != (count,) or (given < 0).any():
         raise FileFormatError(
-            f"Its {at}numbers are {given.dtype} of shape {shortened(given.shape)}: {shortened(given.tolist())}. The "
+            f"Its {at}numbers are {given.dtype} of shape {shorten(given.shape)}: {shorten(given.tolist())}. The "
             f"rule {name} has {count}, which are integers of at least 0."
         )
     made = rule(*[n or None for n in given.tolist()])

@@ -14,7 +14,7 @@ import numpy as np
 
 from jsparse.base.dataclass import dataclass
 from jsparse.base.progress import working
-from jsparse.errors import FileFormatError, shortened
+from jsparse.errors import FileFormatError, shorten
 from jsparse.io.limit import Limit
 
 BLOCK = 1 << 20  # the bytes that are read, and parsed, together
@@ -70,7 +70,7 @@ class Text:
         """Raise FileFormatError for a line, or for the whole file."""
         path = self.limit.path
         where = f"{path}" if number is None else f"line {number:,} of {path}"
-        raise FileFormatError(f"{what[0].upper()}{what[1:]}, in {shortened(where, 200)}.")
+        raise FileFormatError(f"{what[0].upper()}{what[1:]}, in {shorten(where, 200)}.")
 
     def table(self, kinds: Sequence[type], count: int | None = None, copies: int = 1) -> list[np.ndarray]:
         """Read the columns of the table: int64 (or uint64 for large numbers) for the kind int, float64 for other kinds.
@@ -89,7 +89,7 @@ class Text:
         line = next(line for at, line in self.lines() if at == number)
         self._check_row(number, line.split(), kinds)
         rows = f"rows of {_numbers(len(kinds))}, with integers that all fit int64 or all fit uint64"
-        return self.fail(number, f"expected {rows}, but got {shortened(line)!r}")
+        return self.fail(number, f"expected {rows}, but got {shorten(line)!r}")
 
     def _columns(self, dtype: np.dtype, count: int | None, copies: int) -> list[np.ndarray]:
         """Read the columns of a table in a structured dtype. Raises _FaultError for a line that numpy refuses."""
@@ -133,11 +133,11 @@ class Text:
         for at in np.flatnonzero(marked):
             number, words = full[at]
             if any(word.strip("+-")[:1].isdigit() and np.isinf(float(word)) for word in words):
-                self.fail(number, f"expected numbers that float64 holds, but got {shortened(' '.join(words))!r}")
+                self.fail(number, f"expected numbers that float64 holds, but got {shorten(' '.join(words))!r}")
 
     def _check_row(self, number: int, words: Sequence[str], kinds: Sequence[type]) -> None:
         if len(words) != len(kinds):
-            self.fail(number, f"expected a row of {_numbers(len(kinds))}, but got {shortened(' '.join(words))!r}")
+            self.fail(number, f"expected a row of {_numbers(len(kinds))}, but got {shorten(' '.join(words))!r}")
         for word, kind in zip(words, kinds, strict=True):
             try:
                 valid = _parse(word, kind)
@@ -145,7 +145,7 @@ class Text:
                 valid = False
             if not valid:
                 kept = "an integer of 64 bits" if kind is int else "a number"
-                self.fail(number, f"expected {kept}, but got {shortened(word)!r}")
+                self.fail(number, f"expected {kept}, but got {shorten(word)!r}")
 
     def _blocks(self) -> Iterator[tuple[int, str]]:
         """Yield blocks of complete lines, each with the number of its first line."""
@@ -185,7 +185,7 @@ def _piece(file: IO[bytes], path: Path) -> bytes:
     try:
         return file.read(BLOCK)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        damaged = f"{shortened(str(path), 200)} is damaged: {shortened(error)}"
+        damaged = f"{shorten(str(path), 200)} is damaged: {shorten(error)}"
         raise FileFormatError(f"Expected a gzip file, but {damaged}.") from error
 
 

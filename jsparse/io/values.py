@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import cast
-from jsparse.errors import DTypeError, shortened
+from jsparse.errors import DTypeError, shorten
 from jsparse.formats import Format, Pattern
 
 
@@ -40,7 +40,7 @@ def sum_entries(
         limits = np.iinfo(np.uint32 if values.dtype.kind == "u" else np.int32)
         if ((high < limits.min) | (high > limits.max)).any():
             raise DTypeError(
-                f"Expected entries of {shortened(str(path), 200)} with equal coordinates to have sums that fit "
+                f"Expected entries of {shorten(str(path), 200)} with equal coordinates to have sums that fit "
                 f"{values.dtype}, but one is out of its range. Pass dtype='float32' or another float."
             )
     return pattern, sums
@@ -62,7 +62,7 @@ def convert_values(path: Path, values: np.ndarray, target: np.dtype) -> np.ndarr
     if values.dtype.kind == "c" and target.kind != "c":
         if values.imag.any():
             raise DTypeError(
-                f"Expected real numbers for {target}, but {shortened(str(path), 200)} has imaginary parts. "
+                f"Expected real numbers for {target}, but {shorten(str(path), 200)} has imaginary parts. "
                 f"Pass dtype='complex64', and take A.map(jnp.real) if that is meant."
             )
         values = values.real
@@ -71,8 +71,8 @@ def convert_values(path: Path, values: np.ndarray, target: np.dtype) -> np.ndarr
     if not _is_in_range(values, found):
         other = "" if target == np.float32 else "Pass dtype='float32'. "
         raise DTypeError(
-            f"Expected numbers that fit {target}, but {shortened(str(path), 200)} has {values.dtype} from "
-            f"{shortened(values.min())} to {shortened(values.max())}. {other}For 64 bits, set "
+            f"Expected numbers that fit {target}, but {shorten(str(path), 200)} has {values.dtype} from "
+            f"{shorten(values.min())} to {shorten(values.max())}. {other}For 64 bits, set "
             f"jax.config.update('jax_enable_x64', True)."
         )
     return found

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 
-from jsparse.errors import ShapeError, represented
+from jsparse.errors import ShapeError, short_repr
 from jsparse.graph.degrees import inverse
 from jsparse.graph.graphs import Graph, indices_of, is_pattern, one_of
 from jsparse.nn.operands import (
@@ -65,7 +65,7 @@ def aggregate(graph: Graph, x: Features, reductions: str | Sequence[str] = "sum"
     if isinstance(reductions, str):
         return round_to_operands(reduce_neighbours(graph, source, reductions), graph, source)
     if not isinstance(reductions, tuple | list) or not reductions:
-        raise ShapeError(f"Expected names of reductions in aggregate, but got {represented(reductions)}.")
+        raise ShapeError(f"Expected names of reductions in aggregate, but got {short_repr(reductions)}.")
     found = (round_to_operands(reduce_neighbours(graph, source, name), graph, source) for name in reductions)
     return jnp.stack(list(found), axis=1)
 

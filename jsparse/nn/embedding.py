@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from jsparse.compiler.dtypes import unrounded
-from jsparse.errors import ShapeError, shortened
+from jsparse.compiler.dtypes import arithmetic_dtype
+from jsparse.errors import ShapeError, shorten
 from jsparse.graph.degrees import inverse
 from jsparse.graph.graphs import one_of
 from jsparse.nn.operands import dense_array, id_array, wide
@@ -47,11 +47,11 @@ def embedding_bag(
     if table.ndim != 2 or ids.ndim != 2 or not jnp.issubdtype(ids.dtype, jnp.integer):
         raise ShapeError(
             f"Expected a table (rows, features) and integers (bags, size) in embedding_bag, but got "
-            f"{shortened(table.shape)}, and {ids.dtype} of shape {shortened(ids.shape)}."
+            f"{shorten(table.shape)}, and {ids.dtype} of shape {shorten(ids.shape)}."
         )
     given = jnp.ones(ids.shape, table.dtype) if weights is None else jnp.asarray(weights)
     if given.shape != ids.shape:
-        raise ShapeError(f"Expected weights {ids.shape} in embedding_bag, but got {shortened(given.shape)}.")
+        raise ShapeError(f"Expected weights {ids.shape} in embedding_bag, but got {shorten(given.shape)}.")
     dtype = jnp.result_type(given, table)
     given = wide(given) if reduction == "mean" else given  # it divides as well
     found = evaluate(
@@ -59,7 +59,7 @@ def embedding_bag(
         w=given,
         table=table,
         ids=ids,
-        preferred_element_type=unrounded(dtype.name),
+        preferred_element_type=arithmetic_dtype(dtype.name),
     )
     assert not isinstance(found, SparseTensor)
     is_id = (ids >= 0) & (ids < table.shape[0])

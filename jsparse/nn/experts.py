@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from jsparse.convert.coordinate_creation import from_coords
-from jsparse.errors import DTypeError, ShapeError, represented, shortened
+from jsparse.errors import DTypeError, ShapeError, short_repr, shorten
 from jsparse.graph.graphs import one_of
 from jsparse.nn.operands import dense_array, id_array
 from jsparse.ops.evaluate import evaluate
@@ -44,7 +44,7 @@ def route(logits: ArrayLike, k: int, *, softmax_over: str | None = None) -> Rout
     if logits.ndim != 2 or not isinstance(k, int) or not 0 < k <= logits.shape[1]:
         raise ShapeError(
             f"Expected logits (tokens, experts) and at most so many experts in route, but got "
-            f"{shortened(logits.shape)} and k={k}."
+            f"{shorten(logits.shape)} and k={k}."
         )
     over = ("all" if k == 1 else "chosen") if softmax_over is None else softmax_over
     one_of(over, ("chosen", "all"), "softmax_over= of route")
@@ -84,7 +84,7 @@ def mixture_of_experts(
     """
     if not isinstance(routing, Routing):
         raise DTypeError(
-            f"Expected a Routing in mixture_of_experts, such as route gives, but got {represented(routing)}."
+            f"Expected a Routing in mixture_of_experts, such as route gives, but got {short_repr(routing)}."
         )
     layer = "mixture_of_experts"
     x, up = dense_array(x, layer, "x (tokens, in)"), dense_array(up, layer, "up (experts, ...)")
@@ -100,8 +100,8 @@ def mixture_of_experts(
     ):
         raise ShapeError(
             f"Expected tokens (tokens, in), experts and weights (tokens, k), and kernels (experts, in, hidden) and "
-            f"(experts, hidden, out) in mixture_of_experts, but got {shortened(x.shape)}, {shortened(experts.shape)}, "
-            f"{shortened(weights.shape)}, {shortened(up.shape)} and {shortened(down.shape)}."
+            f"(experts, hidden, out) in mixture_of_experts, but got {shorten(x.shape)}, {shorten(experts.shape)}, "
+            f"{shorten(weights.shape)}, {shorten(up.shape)} and {shorten(down.shape)}."
         )
     order = jnp.argsort(experts.reshape(-1), stable=True)
     chosen, token = experts.reshape(-1)[order], order // experts.shape[1]
@@ -143,7 +143,7 @@ def top_k_activations(x: TensorLike, k: int) -> SparseTensor:
     if x.ndim != 2 or not isinstance(k, int) or not 0 < k <= x.shape[1]:
         raise ShapeError(
             f"Expected an array (rows, features) and at most so many elements in top_k_activations, but got "
-            f"{shortened(x.shape)} and k={k}."
+            f"{shorten(x.shape)} and k={k}."
         )
     columns = jnp.sort(jax.lax.top_k(x, k)[1], axis=1)
     values = jnp.take_along_axis(x, columns, axis=1).reshape(-1)

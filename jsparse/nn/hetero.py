@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike, DTypeLike
 
-from jsparse.errors import DTypeError, ShapeError, represented, shortened
+from jsparse.errors import DTypeError, ShapeError, short_repr, shorten
 from jsparse.graph.graphs import Graph, Relation, check_relation
 from jsparse.nn.layer import Arrays, Layer, Parameter
 from jsparse.nn.operands import Features, wide
@@ -64,12 +64,12 @@ class HeteroConv(Layer):
         if not prefixes or len(set(prefixes)) < len(prefixes):
             raise ShapeError(
                 f"Expected one relation or more in HeteroConv, whose names joined by '__' differ, but got "
-                f"{shortened(prefixes)}."
+                f"{shorten(prefixes)}."
             )
         if self.aggr is not None and self.aggr not in AGGREGATIONS:
             raise ShapeError(
                 f"Expected the aggr of HeteroConv to be None or one of {', '.join(map(repr, AGGREGATIONS))}, but got "
-                f"{represented(self.aggr)}."
+                f"{short_repr(self.aggr)}."
             )
 
     @property
@@ -115,8 +115,8 @@ class HeteroConv(Layer):
         if not present:
             known = [relation for relation, _ in self._pairs]
             raise ShapeError(
-                f"Expected graphs of the relations {shortened(known)} in HeteroConv, but got graphs of "
-                f"{shortened(list(graph))}."
+                f"Expected graphs of the relations {shorten(known)} in HeteroConv, but got graphs of "
+                f"{shorten(list(graph))}."
             )
         keys: Any = [None] * len(present) if dropout_key is None else jax.random.split(dropout_key, len(present))
         arrived: dict[str, list[jax.Array]] = {}
@@ -140,12 +140,12 @@ def _check_layer(pair: tuple[Relation, Layer]) -> tuple[Relation, Layer]:
     if not isinstance(conv, Layer):
         raise DTypeError(
             f"Expected a layer of jsparse.nn for the relation {relation} of HeteroConv, such as "
-            f"jsparse.nn.GCNConv(4, 2), but got {represented(conv)}."
+            f"jsparse.nn.GCNConv(4, 2), but got {short_repr(conv)}."
         )
     if relation[0] != relation[2] and getattr(conv, "self_loops", False):
         raise ShapeError(
             f"Expected a layer without self-loops for the relation {relation} of HeteroConv, between two types of "
-            f"nodes, but got {represented(conv)}. Pass self_loops=False."
+            f"nodes, but got {short_repr(conv)}. Pass self_loops=False."
         )
     return relation, conv
 
@@ -168,7 +168,7 @@ def _of_type(x: Mapping[str, Features], name: str, relation: Relation) -> Featur
     if name not in x:
         raise ShapeError(
             f"Expected features of the nodes {name!r} in HeteroConv, for its relation {relation}, but got features of "
-            f"{shortened(list(x))}."
+            f"{shorten(list(x))}."
         )
     return x[name]
 
@@ -180,7 +180,7 @@ def _aggregate(found: list[jax.Array], aggr: str | None, target: str) -> jax.Arr
     if len({one.shape for one in found}) > 1:
         raise ShapeError(
             f"Expected layers that give arrays of one shape for the nodes {target!r} in HeteroConv, but got "
-            f"{shortened([one.shape for one in found])}. Pass aggr='cat', or equal out_features."
+            f"{shorten([one.shape for one in found])}. Pass aggr='cat', or equal out_features."
         )
     if aggr is None:
         return jnp.stack(found, axis=1)

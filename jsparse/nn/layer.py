@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike, DTypeLike
 
-from jsparse.errors import DTypeError, ShapeError, represented, shortened
+from jsparse.errors import DTypeError, ShapeError, short_repr, shorten
 from jsparse.graph.graphs import Graph, is_pattern
 from jsparse.nn.operands import Features, dense_array, sparse_or_dense
 from jsparse.ops.relocation.operands import as_tensor
@@ -168,7 +168,7 @@ def check_sizes(layer: str, *, pairs: Sequence[str] = (), optional: Sequence[str
     for name, given in sizes.items():
         several = name in pairs and isinstance(given, tuple) and len(given) == 2
         if not (given is None and name in optional) and not all(map(_is_size, given if several else (given,))):
-            raise ShapeError(f"Expected {name} to be a positive integer in {layer}, but got {represented(given)}.")
+            raise ShapeError(f"Expected {name} to be a positive integer in {layer}, but got {short_repr(given)}.")
 
 
 def _is_size(x: object) -> bool:
@@ -186,7 +186,7 @@ def features(x: Features, layer: str, dtype: DTypeLike | None) -> Any:
         return tuple(features(each, layer, dtype) for each in x)
     found = sparse_or_dense(x, layer, "features (nodes, in)", " The graph is the first argument.", dtype)
     if found.ndim != 2:
-        raise ShapeError(f"Expected features (nodes, in) of {layer}, but got shape {shortened(found.shape)}.")
+        raise ShapeError(f"Expected features (nodes, in) of {layer}, but got shape {shorten(found.shape)}.")
     return found
 
 
@@ -199,7 +199,7 @@ def edge_array(x: SparseTensor | ArrayLike, layer: str, dtype: DTypeLike | None)
         return x if dtype is None else x.astype(dtype)
     found = dense_array(x, layer, "edge_features (nse, features)")
     if found.ndim != 2:
-        raise ShapeError(f"Expected edge_features (nse, features) of {layer}, but got shape {shortened(found.shape)}.")
+        raise ShapeError(f"Expected edge_features (nse, features) of {layer}, but got shape {shorten(found.shape)}.")
     return found if dtype is None else found.astype(dtype)
 
 
@@ -212,7 +212,7 @@ def check_dtypes(layer: str, **dtypes: Any) -> None:
     """Raise DTypeError unless each dtype is None, or a dtype of floats or complex numbers."""
     for name, dtype in dtypes.items():
         if dtype is not None and not jnp.issubdtype(dtype, jnp.inexact):
-            raise DTypeError(f"Expected {name} to be a dtype of floats in {layer}, but got {represented(dtype)}.")
+            raise DTypeError(f"Expected {name} to be a dtype of floats in {layer}, but got {short_repr(dtype)}.")
 
 
 def pair(features: int | tuple[int, int]) -> tuple[int, int]:

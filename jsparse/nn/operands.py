@@ -14,10 +14,10 @@ import numpy as np
 from jax.typing import ArrayLike, DTypeLike
 
 from jsparse.base.arrays import Array, host_array, is_integer, jax_array
-from jsparse.compiler.dtypes import unrounded
+from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.convert.dynamic_creation import index_numbers
-from jsparse.errors import DTypeError, ShapeError, shortened
+from jsparse.errors import DTypeError, ShapeError, shorten
 from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, is_pattern
 from jsparse.ops.einsum import einsum
@@ -44,12 +44,12 @@ def operands(
     square = square or source is target
     if len(found.shape) not in (2, 3) or (square and found.shape[0] != found.shape[1]):
         expected = "a square matrix, a row and a column for each node," if square else "a matrix (targets, sources)"
-        raise ShapeError(f"Expected {expected} as the graph of {layer}, but got shape {shortened(found.shape)}.")
+        raise ShapeError(f"Expected {expected} as the graph of {layer}, but got shape {shorten(found.shape)}.")
     for name, given, size in (("sources", source, found.shape[1]), ("targets", target, found.shape[0])):
         if given.ndim != 2 or given.shape[0] != size:
             raise ShapeError(
-                f"Expected features ({size}, in) of the {name} in {layer}, for a graph {shortened(found.shape)}, but "
-                f"got {shortened(given.shape)}. Rows of a graph are targets, and columns are sources."
+                f"Expected features ({size}, in) of the {name} in {layer}, for a graph {shorten(found.shape)}, but "
+                f"got {shorten(given.shape)}. Rows of a graph are targets, and columns are sources."
             )
     return found, source, target
 
@@ -59,7 +59,7 @@ def sparse_graph(graph: Any, x: SparseTensor | jax.Array, layer: str) -> Graph:
     if isinstance(x, SparseTensor) and isinstance(graph, jax.Array | np.ndarray):
         raise DTypeError(
             f"Expected a sparse graph as the first argument of {layer}(graph, x), but got an array of shape "
-            f"{shortened(graph.shape)}, and sparse features {shortened(x.shape)}. Exchange them, or convert the graph "
+            f"{shorten(graph.shape)}, and sparse features {shorten(x.shape)}. Exchange them, or convert the graph "
             "by jsparse.asarray."
         )
     return graph if is_pattern(graph) else as_tensor(graph, f"nn.{layer}")
@@ -99,7 +99,7 @@ def dense_array(x: Any, layer: str, expected: str, hint: str = "") -> jax.Array:
     """
     if isinstance(x, SparseTensor) or is_pattern(x):
         raise DTypeError(
-            f"Expected {expected} of {layer} as an array, but got a {type(x).__name__} of shape {shortened(x.shape)}."
+            f"Expected {expected} of {layer} as an array, but got a {type(x).__name__} of shape {shorten(x.shape)}."
             f"{hint} For sparse values, pass x.todense()."
         )
     return jax_array(x, f"{expected} of {layer} as an array of numbers")
@@ -137,7 +137,7 @@ def check_bias(bias: ArrayLike | None, shape: tuple[int, ...], layer: str, name:
         return None
     found = dense_array(bias, layer, f"a {name} {shape}")
     if found.shape != shape:
-        raise ShapeError(f"Expected a {name} {shape} in {layer}, but got {shortened(found.shape)}.")
+        raise ShapeError(f"Expected a {name} {shape} in {layer}, but got {shorten(found.shape)}.")
     return found
 
 
@@ -155,7 +155,7 @@ def check_same_features(source: jax.Array, target: jax.Array, layer: str) -> Non
     if source.shape[1] != target.shape[1]:
         raise ShapeError(
             f"Expected sources and targets with the same number of features in {layer}, but got "
-            f"{shortened(source.shape)} and {shortened(target.shape)}."
+            f"{shorten(source.shape)} and {shorten(target.shape)}."
         )
 
 
@@ -163,7 +163,7 @@ def own_part(target: SparseTensor | jax.Array, root: ArrayLike, out: int, layer:
     """Compute x R for the features x of the targets and R = `root`. Raises ShapeError unless R is (target_in, out)."""
     kernel = check_kernel(root, target.shape[1], 2, layer, "root")
     if kernel.shape[1] != out:
-        raise ShapeError(f"Expected a root {(target.shape[1], out)} in {layer}, but got {shortened(kernel.shape)}.")
+        raise ShapeError(f"Expected a root {(target.shape[1], out)} in {layer}, but got {shorten(kernel.shape)}.")
     return product(target, kernel)
 
 
@@ -172,7 +172,7 @@ def check_kernel(kernel: ArrayLike, inputs: int, ndim: int, layer: str, name: st
     found = dense_array(kernel, layer, f"a {name} (in, ...)")
     if found.ndim != ndim or found.shape[0] != inputs:
         expected = {2: f"({inputs}, out)", 3: f"({inputs}, heads, dim)"}[ndim]
-        raise ShapeError(f"Expected a {name} {expected} in {layer}, but got {shortened(found.shape)}.")
+        raise ShapeError(f"Expected a {name} {expected} in {layer}, but got {shorten(found.shape)}.")
     return found
 
 
@@ -203,13 +203,15 @@ def dense_sums(text: str, *arguments: PatternLike | ArrayLike, **options: Any) -
 def wide_sums(text: str, *arguments: PatternLike | ArrayLike, **options: Any) -> jax.Array:
     """Compute an einsum with a dense result, in float32 where `dense_sums` would return a narrow float."""
     kinds = {is_pattern(x) for x in arguments}
-    dtype = None if kinds == {True} else unrounded(_dtype_of_operands(*arguments).name)  # patterns alone are counted
+    dtype = (
+        None if kinds == {True} else arithmetic_dtype(_dtype_of_operands(*arguments).name)
+    )  # patterns alone are counted
     return dense_sums(text, *arguments, preferred_element_type=dtype, **options)
 
 
 def wide(x: Any) -> Any:
     """Convert an array or a tensor of narrow floats to float32. Other dtypes are kept."""
-    return x.astype(unrounded(x.dtype.name))
+    return x.astype(arithmetic_dtype(x.dtype.name))
 
 
 def product(x: SparseTensor | jax.Array, kernel: jax.Array) -> jax.Array:
@@ -217,7 +219,7 @@ def product(x: SparseTensor | jax.Array, kernel: jax.Array) -> jax.Array:
     if isinstance(x, SparseTensor):
         return wide_sums("ij,jk->ik", x, kernel)
     dtype = _dtype_of_operands(x, kernel)
-    return jnp.matmul(x.astype(dtype), kernel.astype(dtype), preferred_element_type=unrounded(dtype.name))
+    return jnp.matmul(x.astype(dtype), kernel.astype(dtype), preferred_element_type=arithmetic_dtype(dtype.name))
 
 
 def round_to_operands(x: jax.Array, *operands: PatternLike | ArrayLike | None) -> jax.Array:

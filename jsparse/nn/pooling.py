@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from jsparse._compat import allow_infinities
-from jsparse.errors import ShapeError, represented, shortened
+from jsparse.errors import ShapeError, short_repr, shorten
 from jsparse.graph.graphs import one_of
 from jsparse.nn.operands import dense_array, id_array, wide
 from jsparse.primitives.rows import row_sums
@@ -70,7 +70,7 @@ def attention_pool(x: ArrayLike, scores: ArrayLike, graph_of: ArrayLike, size: i
     if given.shape != owner.shape or rows.ndim != 2:
         raise ShapeError(
             f"Expected features (nodes, features) and a score for each node in attention_pool, but got "
-            f"{shortened(rows.shape)} and {shortened(given.shape)}."
+            f"{shorten(rows.shape)} and {shorten(given.shape)}."
         )
     if not size:  # JAX gathers nothing from an empty array
         return jnp.zeros((0, rows.shape[1]), dtype)
@@ -87,12 +87,12 @@ def attention_pool(x: ArrayLike, scores: ArrayLike, graph_of: ArrayLike, size: i
 
 def _check_features(x: TensorLike, graph_of: ArrayLike, size: int, what: str) -> tuple[jax.Array, jax.Array]:
     if not isinstance(size, int) or size < 0:
-        raise ShapeError(f"Expected the number of graphs as size in {what}, but got {represented(size)}.")
+        raise ShapeError(f"Expected the number of graphs as size in {what}, but got {short_repr(size)}.")
     x = dense_array(x, what, "features (nodes, ...)")
     graph_of = id_array(graph_of, what, "the graph of each node, integers (nodes,),", size)
     if graph_of.ndim != 1 or x.shape[:1] != graph_of.shape or not jnp.issubdtype(graph_of.dtype, jnp.integer):
         raise ShapeError(
             f"Expected features (nodes, ...) and the graph of each node, integers (nodes,), in {what}, but got "
-            f"{shortened(x.shape)}, and {graph_of.dtype} of shape {shortened(graph_of.shape)}."
+            f"{shorten(x.shape)}, and {graph_of.dtype} of shape {shorten(graph_of.shape)}."
         )
     return x, graph_of

@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 
 from jsparse.base.arrays import jax_array
 from jsparse.convert.creation import asarray
-from jsparse.errors import ShapeError, represented
+from jsparse.errors import ShapeError, short_repr
 from jsparse.formats import DynamicType, Format
 from jsparse.ops.surgery.selection import capacity_for, is_traced
 from jsparse.primitives.segments import largest
@@ -81,9 +81,7 @@ def n_of_m(weight: ArrayLike, n: int, m: int, *, axis: int = 0, format: str | Fo
 def n_of_m_mask(weight: jax.Array, n: int, m: int, axis: int) -> jax.Array:
     """Return the mask of the elements that `n_of_m` keeps."""
     if not all(isinstance(x, int | np.integer) and not isinstance(x, bool) and x > 0 for x in (n, m)):
-        raise ShapeError(
-            f"Expected positive integers n and m in n_of_m, but got {represented(n)} and {represented(m)}."
-        )
+        raise ShapeError(f"Expected positive integers n and m in n_of_m, but got {short_repr(n)} and {short_repr(m)}.")
     if weight.ndim != 2 or not n <= m or axis not in (0, 1, -1, -2) or weight.shape[axis] % m:
         raise ShapeError(
             f"Expected a matrix whose axis {axis} is a multiple of m, and 0 < n <= m, in n_of_m, but got "

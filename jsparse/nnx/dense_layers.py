@@ -8,7 +8,7 @@ import math
 import jax
 from flax import nnx
 
-from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError, represented
+from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError, short_repr
 
 # Options that change what a layer computes. Others, such as initializers, have done their work, and `precision` is the
 # highest one of each dtype here.
@@ -26,7 +26,7 @@ def refusal(layer: object) -> str | None:
     for option in OPTIONS:
         given = getattr(layer, option, None)
         if given not in (None, jax.lax.dot_general) and given is not defaults[option].default:
-            return f"{option}={represented(given)}"
+            return f"{option}={short_repr(given)}"
     if isinstance(layer, nnx.LinearGeneral):
         if layer.batch_axis:
             return f"batch_axis={dict(layer.batch_axis)}"

@@ -13,7 +13,7 @@ from flax import nnx
 from jax.typing import ArrayLike, DTypeLike
 
 from jsparse.convert.creation import asarray
-from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError, represented
+from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError, short_repr
 from jsparse.formats import Format
 from jsparse.nn.layer import check_sizes
 from jsparse.nn.linear import linear
@@ -53,7 +53,7 @@ class _Linear(nnx.Module, metaclass=Shown):
         name = type(self).__name__
         if out_sharding is not None:
             raise NotYetSupportedError(
-                f"Expected out_sharding=None in {name}, but got {represented(out_sharding)}. Constrain its result by "
+                f"Expected out_sharding=None in {name}, but got {short_repr(out_sharding)}. Constrain its result by "
                 "jax.lax.with_sharding_constraint."
             )
         bias = None if self.bias is None else self.bias[...].reshape(-1)
@@ -196,7 +196,7 @@ class SparseLinear(_Linear):
         if number is None or (known or 0) > kernel.nse:
             raise ShapeError(
                 f"Expected the number of entries as count in SparseLinear.rewire, from 0 to {kernel.nse:,}, but got "
-                f"{represented(count)}."
+                f"{short_repr(count)}."
             )
         if not isinstance(scores, SparseTensor):
             scores = dense_array(scores, "SparseLinear.rewire", "scores (in, out)")
@@ -230,7 +230,7 @@ def parts_of(source: Source, bias: ArrayLike | None, where: str) -> Parts:
 def count_to_keep(sparsity: float, shape: tuple[int, ...], where: str) -> int:
     """Return the number of kernel elements to keep. Raises ShapeError for a sparsity out of range."""
     if isinstance(sparsity, bool) or not isinstance(sparsity, int | float | np.number) or not 0 <= sparsity <= 1:
-        raise ShapeError(f"Expected a sparsity from 0 to 1 in {where}, but got {represented(sparsity)}.")
+        raise ShapeError(f"Expected a sparsity from 0 to 1 in {where}, but got {short_repr(sparsity)}.")
     return round((1 - float(sparsity)) * math.prod(shape))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from flax import nnx
 
 from jsparse.convert.creation import asarray
-from jsparse.errors import ShapeError, represented
+from jsparse.errors import ShapeError, short_repr
 from jsparse.nn.layer import check_sizes
 from jsparse.nn.operands import sparse_or_dense
 from jsparse.nn.sparsity import n_of_m_mask
@@ -66,7 +66,7 @@ class PrunedLinear(nnx.Module, metaclass=Shown):
         """
         is_number = isinstance(zeros, int | float | np.number | jax.Array) and not np.ndim(zeros)
         if not is_number or (not isinstance(zeros, jax.core.Tracer) and not 0 <= zeros <= 1):
-            raise ShapeError(f"Expected a fraction from 0 to 1 in PrunedLinear.prune, but got {represented(zeros)}.")
+            raise ShapeError(f"Expected a fraction from 0 to 1 in PrunedLinear.prune, but got {short_repr(zeros)}.")
         kernel = self.linear.kernel[...]
         kept = jnp.clip(jnp.round((1 - jnp.asarray(zeros)) * kernel.size), 0, kernel.size).astype(jnp.int32)
         self.mask[...] = largest(kernel.reshape(-1), kept, by_magnitude=True).reshape(kernel.shape)

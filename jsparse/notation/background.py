@@ -17,7 +17,7 @@ from enum import Enum
 from math import prod
 from typing import TypeAlias
 
-from jsparse.errors import PatternError, shortened
+from jsparse.errors import PatternError, shorten
 
 __all__ = ["ABSENT", "UNKNOWN", "Background", "State", "background", "dense_background", "is_zero"]
 
@@ -107,7 +107,7 @@ def dense_background(
     """
     number = found.real if isinstance(found, complex) and not found.imag else found
     known = number is not None and not isinstance(number, State)
-    array = "dense" if shape is None else f"a dense array of shape {shortened(shape)}"
+    array = "dense" if shape is None else f"a dense array of shape {shorten(shape)}"
     return PatternError(
         f"Expected a result of {what} that is 0 where nothing is stored, but it "
         f"{f'is {number:.4g}' if known else 'may differ from 0'} there, so it would be {array}, and no operand has as "

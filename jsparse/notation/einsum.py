@@ -22,7 +22,7 @@ from string import ascii_letters, ascii_lowercase
 from types import EllipsisType
 from typing import Any, TypeAlias
 
-from jsparse.errors import NotYetSupportedError, ShapeError, SubscriptError, point_at, shortened
+from jsparse.errors import NotYetSupportedError, ShapeError, SubscriptError, point_at, shorten
 from jsparse.notation.assignment import Access, Assignment
 from jsparse.notation.ellipsis import ELLIPSIS, with_own_ones, without_ellipsis
 
@@ -142,7 +142,7 @@ def check_count(subscripts: str, count: int) -> None:
     terms = subscripts.partition("->")[0].count(",") + 1
     if terms != count:
         raise SubscriptError(
-            f"Expected as many operands as terms, but '{shortened(subscripts)}' has {terms} terms and {count} operands "
+            f"Expected as many operands as terms, but '{shorten(subscripts)}' has {terms} terms and {count} operands "
             f"were passed. Write one term for each operand, separated by ','."
         )
 
@@ -173,13 +173,13 @@ def _check_rank(subscripts: str, position: int, term: str, rank: int) -> None:
     if rank != len(letters) and (rank < len(letters) or letters == term):
         least = "" if letters == term else "at least "
         raise ShapeError(
-            f"Expected operand {operand_name(position)} of '{shortened(subscripts)}' to have rank {least}"
-            f"{len(letters)}, one dimension for each index of '{shortened(term)}', but it has rank {rank}."
+            f"Expected operand {operand_name(position)} of '{shorten(subscripts)}' to have rank {least}"
+            f"{len(letters)}, one dimension for each index of '{shorten(term)}', but it has rank {rank}."
         )
 
 
 def _check_result(subscripts: str, left: str, result: str) -> None:
-    shown = shortened(subscripts)
+    shown = shorten(subscripts)
     for letter, count in Counter(result.replace(ELLIPSIS, "")).items():
         if count > 1:
             raise SubscriptError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from string import ascii_letters
 
-from jsparse.errors import NotYetSupportedError, ShapeError, shortened
+from jsparse.errors import NotYetSupportedError, ShapeError, shorten
 
 ELLIPSIS = "..."
 
@@ -74,9 +74,9 @@ def _broadcast(text: str, stretches: Sequence[tuple[int, ...]]) -> tuple[int, ..
         for axis in range(-len(stretch), 0):
             size = stretch[axis]
             if 1 not in (size, sizes[axis]) and size != sizes[axis]:
-                shown = shortened(", ".join(map(str, stretches)))
+                shown = shorten(", ".join(map(str, stretches)))
                 raise ShapeError(
-                    f"Expected the dimensions of '...' of '{shortened(text)}' to broadcast, aligned at the right, but "
+                    f"Expected the dimensions of '...' of '{shorten(text)}' to broadcast, aligned at the right, but "
                     f"operands have {shown} there: sizes {sizes[axis]} and {size} differ, and neither is 1."
                 )
             sizes[axis] = size if sizes[axis] == 1 else sizes[axis]
@@ -93,6 +93,6 @@ def _names(stretch: Sequence[int], sizes: Sequence[int], common: Sequence[str], 
 def _fresh(text: str) -> Iterator[str]:
     yield from (letter for letter in ascii_letters if letter not in text)
     raise NotYetSupportedError(
-        f"einsum has {len(ascii_letters)} letters for indices, but '{shortened(text)}' needs more, with those of "
+        f"einsum has {len(ascii_letters)} letters for indices, but '{shorten(text)}' needs more, with those of "
         f"'...'. Reshape the operands so that fewer dimensions broadcast."
     )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jsparse.errors import SubscriptError, shortened
+from jsparse.errors import SubscriptError, shorten
 from jsparse.notation.access import ParsedAccess, read_access
 from jsparse.notation.assignment import Access
 from jsparse.notation.expression import Expression, error_at_next
@@ -74,7 +74,7 @@ def _check_sums(expression: Expression, target: Access, products: Sequence[Produ
             name, _ = base_and_exponent(factor.tensor)
             for v in () if name in expression.powers else factor.variables():
                 if v not in outside and v not in target.variables():
-                    what = f"Expected '{v}', which is summed, in a factor outside of {shortened(name, 60)} too"
+                    what = f"Expected '{v}', which is summed, in a factor outside of {shorten(name, 60)} too"
                     why = "'=' does not say whether its values or its arguments are summed"
                     advice = "Write '+=' to sum its values, or sum its arguments in a statement before"
                     raise expression.reader.error(expression.calls[name][1], f"{what}: {why}. {advice}")

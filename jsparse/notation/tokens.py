@@ -7,7 +7,7 @@ import unicodedata
 from typing import Literal, TypeAlias
 
 from jsparse.base.dataclass import dataclass
-from jsparse.errors import NotYetSupportedError, SubscriptError, point_at, shortened
+from jsparse.errors import NotYetSupportedError, SubscriptError, point_at, shorten
 
 Kind: TypeAlias = Literal["number", "name", "symbol", "end"]
 
@@ -30,7 +30,7 @@ class Token:
     start: int
 
     def __str__(self) -> str:
-        return f"'{shortened(self.text)}'" if self.text else "the end"
+        return f"'{shorten(self.text)}'" if self.text else "the end"
 
 
 class Reader:

@@ -25,7 +25,7 @@ from jsparse.compiler.schedule.statements import wide_accumulation_plan
 from jsparse.compiler.semiring import Semiring
 from jsparse.convert.choice import choose_format
 from jsparse.convert.creation import as_sparse_operand
-from jsparse.errors import JsparseError, ScheduleError, SubscriptError, represented, shortened
+from jsparse.errors import JsparseError, ScheduleError, SubscriptError, short_repr, shorten
 from jsparse.notation.einsum import operand_name
 from jsparse.ops.einsum import einsum
 from jsparse.ops.evaluate import evaluate
@@ -199,7 +199,7 @@ def autotune(
     for name, x in named.items():
         if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(x)):
             raise ScheduleError(
-                f"Expected known operands of autotune for '{shortened(text)}', which runs it, but {name} is traced. "
+                f"Expected known operands of autotune for '{shorten(text)}', which runs it, but {name} is traced. "
                 f"Call autotune before the function that is transformed, on tensors of the same sizes."
             )
 
@@ -208,8 +208,8 @@ def autotune(
             return evaluate(text, shape=shape, **options, **converted)  # type: ignore[arg-type]
         return einsum(text, *converted.values(), **options)  # type: ignore[arg-type]
 
-    with working(f"autotuning '{shortened(text)}'", is_long=True) as tick:
-        return _tune(shortened(text), named, run, seconds, tick)
+    with working(f"autotuning '{shorten(text)}'", is_long=True) as tick:
+        return _tune(shorten(text), named, run, seconds, tick)
 
 
 def _tune(text: str, operands: Operands, run: Run, seconds: float, tick: Callable[[int], None]) -> Tuned:
@@ -240,14 +240,14 @@ def _seconds(budget: str | float, text: str) -> float:
     if not isinstance(text, str):
         raise SubscriptError(
             f"Expected subscripts and operands as in autotune('ij,jk->ik', A, X), or a statement and named tensors, "
-            f"but got {represented(text)}."
+            f"but got {short_repr(text)}."
         )
     found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(ms|s|min|)\s*", str(budget))
     seconds = 0.0 if found is None else float(found[1]) * UNITS[found[2]]
     if not seconds or isinstance(budget, bool):
         raise ScheduleError(
-            f"Expected budget= of autotune for '{shortened(text)}' to be a positive time, but got "
-            f"{represented(budget)}. Pass seconds, or text such as '500ms', '5s' or '1min'."
+            f"Expected budget= of autotune for '{shorten(text)}' to be a positive time, but got "
+            f"{short_repr(budget)}. Pass seconds, or text such as '500ms', '5s' or '1min'."
         )
     return seconds
 

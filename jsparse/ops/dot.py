@@ -11,7 +11,7 @@ from jax.typing import DTypeLike
 
 from jsparse.base.arrays import jax_array
 from jsparse.convert.creation import as_sparse_operand
-from jsparse.errors import ShapeError, represented, shortened
+from jsparse.errors import ShapeError, short_repr, shorten
 from jsparse.ops.einsum import einsum
 from jsparse.ops.elementwise.operators import as_operand, matmul, multiply
 from jsparse.ops.relocation.operands import as_axes, as_axis, as_integer
@@ -93,14 +93,14 @@ def tensordot(
     dims = [len(x.shape) for x in (left, right)]
     if isinstance(axes, Sequence):
         if len(axes) != 2:
-            raise ShapeError(f"Expected two lists of axes for jsparse.tensordot, but got {represented(axes)}.")
+            raise ShapeError(f"Expected two lists of axes for jsparse.tensordot, but got {short_repr(axes)}.")
         summed = [as_axes(one, ndim, "tensordot") for one, ndim in zip(axes, dims, strict=True)]
     else:
         count = as_integer(axes, "the axes of jsparse.tensordot")
         if not 0 <= count <= min(dims):
             raise ShapeError(
-                f"Expected axes from 0 to {min(dims)} for jsparse.tensordot of shapes {shortened(left.shape)} and "
-                f"{shortened(right.shape)}, but got {count}."
+                f"Expected axes from 0 to {min(dims)} for jsparse.tensordot of shapes {shorten(left.shape)} and "
+                f"{shorten(right.shape)}, but got {count}."
             )
         summed = [tuple(range(dims[0] - count, dims[0])), tuple(range(count))]
     if len(summed[0]) != len(summed[1]):

@@ -16,10 +16,10 @@ from jsparse.base.limits import MOST_BYTES, check_bytes, parse_nse
 from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.semiring import Semiring, semiring_named
 from jsparse.convert.creation import as_sparse_operand
-from jsparse.errors import ShardingError, represented, shortened
+from jsparse.errors import ShardingError, short_repr, shorten
 from jsparse.notation import read_sublists
 from jsparse.notation.einsum import check_count, parse_einsum
-from jsparse.planning.dtypes import preferred_dtype
+from jsparse.planning.dtypes import parse_preferred_dtype
 from jsparse.planning.host.routes import by_kind
 from jsparse.planning.plan import as_schedules
 from jsparse.planning.planned import as_array, plan_einsum
@@ -110,7 +110,7 @@ def einsum(
         ShardingError: an operand is divided over explicit axes where each device needs all of it, or an index that is
             summed is divided and there is no out_sharding.
     """
-    shown = f"'{shortened(subscripts)}'" if isinstance(subscripts, str) else "einsum of lists of indices"
+    shown = f"'{shorten(subscripts)}'" if isinstance(subscripts, str) else "einsum of lists of indices"
     if refused:
         raise _refusal(next(iter(refused)))
     if dtype is not None and preferred_element_type is not None:
@@ -126,10 +126,10 @@ def einsum(
     dense = out_format is None and not any(map(is_sparse, given))
     if not (dense or isinstance(subscripts, str)):
         given = _with_text(given)
-        shown = f"'{shortened(given[0])}'"
+        shown = f"'{shorten(given[0])}'"
     schedules = as_schedules(schedule, shown)
     ring = semiring_named(semiring, str(shown).strip("'"))
-    preferred = preferred_dtype(shown, preferred_element_type)
+    preferred = parse_preferred_dtype(shown, preferred_element_type)
     if dense and ring.is_linear and not schedules:
         return _of_arrays(tuple(given), preferred, str(shown).strip("'"), precision, out_sharding)
     text, *arrays = given if isinstance(given[0], str) else _with_text(given)
@@ -142,8 +142,8 @@ def einsum(
         return result
     if isinstance(result, SparseTensor):
         raise ShardingError(
-            f"Expected out_sharding=None for the sparse result of '{shortened(text)}', whose values are whole on each "
-            f"device, but got {represented(out_sharding)}. Pass out_format='dense', or leave it out."
+            f"Expected out_sharding=None for the sparse result of '{shorten(text)}', whose values are whole on each "
+            f"device, but got {short_repr(out_sharding)}. Pass out_format='dense', or leave it out."
         )
     return cast("jax.Array", jax.sharding.reshard(result, out_sharding))
 
@@ -161,7 +161,7 @@ def _check_summed(text: str, operands: Sequence[Any]) -> None:
         ):
             if entry is not None and v not in assignment.target.indices and v not in patterns:
                 raise ShardingError(
-                    f"Expected out_sharding= for '{shortened(text)}', since axis {axis} of operand {n} is divided over "
+                    f"Expected out_sharding= for '{shorten(text)}', since axis {axis} of operand {n} is divided over "
                     f"{entry!r} and its index {v} is summed: the sums of all devices are added. Pass the sharding of "
                     f"the result, such as out_sharding=jax.P()."
                 )

@@ -26,8 +26,8 @@ from jsparse.errors import (
     ScheduleError,
     ShapeError,
     SubscriptError,
-    represented,
-    shortened,
+    short_repr,
+    shorten,
 )
 from jsparse.formats.composed import is_composed
 from jsparse.formats.format import is_auto
@@ -38,8 +38,8 @@ from jsparse.notation.statement import Statement
 from jsparse.notation.terms import base_and_exponent
 from jsparse.ops.calls.desugar import with_powers, without_calls
 from jsparse.ops.einsum import einsum
-from jsparse.planning.desugaring import DesugaredStatement, as_product, check_distinct, counting, desugared
-from jsparse.planning.dtypes import preferred_dtype
+from jsparse.planning.desugaring import DesugaredStatement, as_product, check_distinct, counting, desugar_statement
+from jsparse.planning.dtypes import parse_preferred_dtype
 from jsparse.planning.plan import Schedules, as_schedules
 from jsparse.planning.planned import Planned, as_array, plan_statement
 from jsparse.planning.signature import OutFormat, is_sparse
@@ -108,7 +108,7 @@ def evaluate(
             also if `=` writes an element twice, as far as the indices are known, or if a function has values other than
             0 where no operand stores an entry and nothing says that they are wanted.
     """
-    shown = f"'{shortened(text)}'"
+    shown = f"'{shorten(text)}'"
     schedules = as_schedules(schedule, shown)
     nse = parse_nse(nse, shown)
     statement, ring, tensors = _parse_and_check(text, tensors, semiring, shape, out_format)
@@ -118,12 +118,12 @@ def evaluate(
         plain = plain_out_format(out_format, len(statement.target.indices))
         found: Any = evaluate(text, out_format=plain, **options, **tensors)  # type: ignore[arg-type]
         return in_chosen_format(found, ring, shown) if is_auto(out_format) else in_composed_format(found, out_format)
-    preferred = preferred_dtype(f"'{text}'", preferred_element_type)
+    preferred = parse_preferred_dtype(f"'{text}'", preferred_element_type)
     if not ring.is_linear and len(statement.terms) > 1:
         _check_one_kernel(text, schedules)
         return _sum_by_semiring(text, statement, ring, tensors, shape, out_format, nse, preferred)
     tensors = with_powers(statement, tensors)
-    text = shortened(text)  # only messages use it below
+    text = shorten(text)  # only messages use it below
     given_shape = _target_shape(text, tensors.get(statement.target.tensor), shape)
     statement, tensors = without_calls(text, statement, tensors, out_format, given_shape)
     rewritten = _desugar(text, statement, tensors, shape)
@@ -256,11 +256,11 @@ def plan_sum(
 
     The statement must not have calls.
     """
-    nse = parse_nse(nse, f"'{shortened(text)}'")
+    nse = parse_nse(nse, f"'{shorten(text)}'")
     statement, ring, tensors = _parse_and_check(text, tensors, semiring, shape, out_format)
     if not ring.is_linear and len(statement.terms) > 1:
         raise NotYetSupportedError(
-            f"Expected one product by {ring}, which is one kernel, but '{shortened(text)}' has several terms, each "
+            f"Expected one product by {ring}, which is one kernel, but '{shorten(text)}' has several terms, each "
             f"with a kernel of its own. Give them one by one."
         )
     return _plan_without_calls(text, statement, ring, tensors, shape, out_format, nse, preferred, schedules)
@@ -279,7 +279,7 @@ def _plan_without_calls(
 ) -> Planned:
     """Return the plan of a statement that has been checked and has no calls."""
     tensors = with_powers(statement, tensors)
-    text = shortened(text)
+    text = shorten(text)
     rewritten = _desugar(text, statement, tensors, shape)
     plain, operands, ring = _by_semiring(text, rewritten, tensors, ring)
     result_shape = _target_shape(text, tensors.get(statement.target.tensor), shape)
@@ -290,7 +290,7 @@ def _check_one_kernel(text: str, schedules: Schedules) -> None:
     """Raise ScheduleError if schedules are given for a statement whose terms are computed one by one."""
     if schedules:
         raise ScheduleError(
-            f"Expected no schedule= for a sum of several terms by a semiring, '{shortened(text)}', whose terms have a "
+            f"Expected no schedule= for a sum of several terms by a semiring, '{shorten(text)}', whose terms have a "
             f"kernel each. Evaluate the terms one by one, each with its schedule."
         )
 
@@ -308,7 +308,7 @@ def _parse_and_check(
     if not ring.is_linear and statement.calls:
         raise NotYetSupportedError(
             f"evaluate takes sums of products of tensors by {ring}, without functions, but '{text}' has "
-            f"{shortened(statement.calls[-1])}. Compute that in a statement before."
+            f"{shorten(statement.calls[-1])}. Compute that in a statement before."
         )
     if not ring.is_linear and any(term.coefficient != 1 or not term.factors for term in statement.terms):
         raise NotYetSupportedError(
@@ -322,7 +322,7 @@ def _parse_and_check(
         )
     _check_names(text, statement, tensors)
     composed = _takes_composed(statement, ring, tensors)
-    return statement, ring, {n: as_sparse_operand(x, f"'{shortened(text)}'", composed) for n, x in tensors.items()}
+    return statement, ring, {n: as_sparse_operand(x, f"'{shorten(text)}'", composed) for n, x in tensors.items()}
 
 
 def _takes_composed(statement: Statement, ring: Semiring, tensors: Collection[str]) -> bool:
@@ -369,7 +369,7 @@ def _desugar(
             f"Expected shape= for '{text}', since the integers of {', '.join(map(str, target.indirections()))} do not "
             f"determine the sizes of {target.tensor}. Pass shape=, a tuple of {len(target.indices)} sizes."
         )
-    return desugared(text, statement, tensors, _target_shape(text, before, shape))
+    return desugar_statement(text, statement, tensors, _target_shape(text, before, shape))
 
 
 def _target_shape(text: str, before: Array | None, shape: Sequence[int] | None) -> tuple[int, ...] | None:
@@ -386,7 +386,7 @@ def _target_shape(text: str, before: Array | None, shape: Sequence[int] | None) 
         given = (-1,)
     if min(given, default=0) < 0 or max(given, default=0) > LARGEST_SIZE:
         raise ShapeError(
-            f"Expected shape= of '{text}' to be a tuple of sizes from 0 to 2**62, but got {represented(shape)}."
+            f"Expected shape= of '{text}' to be a tuple of sizes from 0 to 2**62, but got {short_repr(shape)}."
         )
     if had not in (None, given):
         raise ShapeError(
@@ -407,12 +407,12 @@ def _check_names(text: str, statement: Statement, tensors: dict[str, object]) ->
     missing = [name for name in names if name not in tensors]
     if missing:
         raise SubscriptError(
-            f"Expected a tensor for every name in '{shortened(text)}'. Missing tensors: "
-            f"{shortened(', '.join(missing))}. Pass {shortened(', '.join(f'{name}=...' for name in missing))}."
+            f"Expected a tensor for every name in '{shorten(text)}'. Missing tensors: "
+            f"{shorten(', '.join(missing))}. Pass {shorten(', '.join(f'{name}=...' for name in missing))}."
         )
     unknown = [name for name in tensors if name not in (*names, statement.target.tensor)]
     if unknown:
         raise SubscriptError(
-            f"Expected only the tensors that '{shortened(text)}' names ({shortened(', '.join(names))}). Unexpected "
-            f"tensors: {shortened(', '.join(unknown))}. Leave them out, or name them in the statement."
+            f"Expected only the tensors that '{shorten(text)}' names ({shorten(', '.join(names))}). Unexpected "
+            f"tensors: {shorten(', '.join(unknown))}. Leave them out, or name them in the statement."
         )

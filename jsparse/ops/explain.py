@@ -13,7 +13,7 @@ from jsparse.base.limits import parse_nse
 from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.semiring import Semiring, semiring_named
 from jsparse.convert.creation import as_sparse_operand
-from jsparse.errors import SubscriptError, represented, shortened
+from jsparse.errors import SubscriptError, short_repr, shorten
 from jsparse.notation import read_sublists
 from jsparse.ops.einsum import einsum
 from jsparse.ops.evaluate import evaluate as evaluated
@@ -21,7 +21,7 @@ from jsparse.ops.evaluate import parse_cached, plan_sum
 from jsparse.ops.explanation.kernel import ExplainedKernel
 from jsparse.ops.explanation.program import ProgramExplanation, program_explainer
 from jsparse.ops.explanation.statement import Explanation, explain_plan
-from jsparse.planning.dtypes import preferred_dtype
+from jsparse.planning.dtypes import parse_preferred_dtype
 from jsparse.planning.plan import as_schedules
 from jsparse.planning.planned import plan_einsum
 from jsparse.planning.signature import OutFormat, is_sparse
@@ -82,23 +82,23 @@ def explain(
         if operands or tensors:
             raise SubscriptError(
                 f"Expected a function alone, as in explain(f)(x), but got {len(operands) + len(tensors)} arguments "
-                f"behind {represented(subscripts)}. Pass them to the result of explain."
+                f"behind {short_repr(subscripts)}. Pass them to the result of explain."
             )
         return program_explainer(subscripts)
     if overriding_operand(operands) is not None:
         text = str(subscripts)
         function: Callable[..., Any] = partial(einsum, text)
-        function.__name__ = f"'{shortened(text)}'"
+        function.__name__ = f"'{shorten(text)}'"
         return program_explainer(function)(*operands)
     schedules = as_schedules(schedule, "explain")
-    preferred = preferred_dtype("explain", preferred_element_type)
+    preferred = parse_preferred_dtype("explain", preferred_element_type)
     nse = parse_nse(nse, "explain")
     subscripts, *rest = (as_sparse_operand(x, "explain", composed=True) for x in (subscripts, *operands))
     operands = tuple(rest)
     if not isinstance(subscripts, str) and (tensors or not operands):
         raise SubscriptError(
             f"Expected subscripts and operands as in explain('ij,jk->ik', A, X), a statement and named tensors, or a "
-            f"function as in explain(f)(x), but got {represented(subscripts)}."
+            f"function as in explain(f)(x), but got {short_repr(subscripts)}."
         )
     if tensors and isinstance(subscripts, str) and parse_cached(subscripts).calls:
         options = {"preferred_element_type": preferred, "semiring": semiring, "schedule": schedule}

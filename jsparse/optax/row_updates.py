@@ -10,7 +10,7 @@ import optax
 from jsparse.base.arrays import PyTree
 from jsparse.base.dataclass import dataclass
 from jsparse.differentiation.rows import is_of_rows, numbers_of_rows, rows_at, rows_of
-from jsparse.errors import NotYetSupportedError, PatternError, ShapeError, shortened
+from jsparse.errors import NotYetSupportedError, PatternError, ShapeError, shorten
 from jsparse.ops.trees import is_tensor
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -110,7 +110,7 @@ def in_state(transformation: Any, state: Any, tables: Any) -> Any:
     except (AttributeError, IndexError, TypeError, ValueError) as error:
         raise NotYetSupportedError(
             "Expected an optimizer whose moments optax.tree_utils.tree_map_params finds, since the gradient of a table "
-            f"has rows, but it fails: {shortened(error, 160)}. Leave the table out of rows=."
+            f"has rows, but it fails: {shorten(error, 160)}. Leave the table out of rows=."
         ) from error
 
 

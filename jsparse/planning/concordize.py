@@ -59,7 +59,7 @@ def cheapest_conversions(products: Sequence[Term], on: PatternRef | None) -> lis
     sortable = [term for term in terms if term is not None]
     found: Sequence[Sorts | None]
     if is_assembled and new is not None:
-        found = sum_sorts(sortable, tuple(products[0].kept[dim] for dim in new.order)) or [None] * len(products)
+        found = sum_sorts(sortable, tuple(products[0].result_vars[dim] for dim in new.order)) or [None] * len(products)
     else:
         found = [
             einsum_sorts(term) if _is_met(work, on) else None for work, term in zip(products, sortable, strict=True)
@@ -92,7 +92,7 @@ def _of_sorts(work: Term, fixed: PatternRef | None, sorts: Sorts) -> Conversions
     """The conversions that apply the chosen sorts to the operands of a term."""
     if all(order is None for order in sorts.orders):
         return ()
-    chosen = dict(zip(work.walked(fixed), sorts.orders, strict=True))
+    chosen = dict(zip(work.walks_with(fixed), sorts.orders, strict=True))
     keys = ((n, work.key_of(n)) for n in range(len(work.operands)))
     orders = ((n, chosen[key]) for n, key in keys if key is not None)
     return tuple(_conversion(work, n, order) for n, order in orders if order is not None)
@@ -105,7 +105,7 @@ def _dynamic(work: Term) -> list[int]:
 
 def _is_met(work: Term, on: PatternRef | None) -> bool:
     """Whether a dynamic pattern meets another pattern or a dense factor, so that its storage order may matter."""
-    return bool(_dynamic(work)) and (len(work.walked(on)) > 1 or len(work.operands) > 1)
+    return bool(_dynamic(work)) and (len(work.walks_with(on)) > 1 or len(work.operands) > 1)
 
 
 def _is_ordered(products: Sequence[Term], format: Format) -> bool:
@@ -114,7 +114,7 @@ def _is_ordered(products: Sequence[Term], format: Format) -> bool:
         return False
     for work in products:
         walked = {v for walk in work.walks.values() for v in walk.indices}
-        if any(v not in walked and v not in work.kept for indices in work.indices for v in indices):
+        if any(v not in walked and v not in work.result_vars for indices in work.indices for v in indices):
             return False
     return True
 
@@ -126,25 +126,25 @@ def _sortable(work: Term, on: PatternRef | None) -> Sortable | None:
         return None
     names = (part(work.dtypes.operand_dtype(x.dtype).name) for x in work.operands if not x.is_bare)
     problem = problem_of(spec, (part(work.dtypes.computed.name), *names))
-    entries = dict.fromkeys(work.walked(on), 0)
+    entries = dict.fromkeys(work.walks_with(on), 0)
     for n in _dynamic(work):
         key = work.key_of(n)
         assert key is not None
         entries[key] += _inputs(work, n)
     if on is not None:
-        entries |= dict.fromkeys(work.walked_by_result(on), 0)
+        entries |= dict.fromkeys(work.walk_of_result(on), 0)
     return Sortable(problem, spec.stored, tuple(entries.values()))
 
 
 def _agree(work: Term, on: PatternRef | None, orders: Orders) -> bool:
     """Whether the loops over operands and result have a legal order after the operands are sorted in these orders."""
-    walks = [walk for key, walk in work.walked(on).items() if key not in work.walks]
+    walks = [walk for key, walk in work.walks_with(on).items() if key not in work.walks]
     of_operands = {n: work.walk_of(n) for n, x in enumerate(work.operands) if x.core is not None}
-    walks += (_moved(walk, orders[n]) if n in orders else walk for n, walk in of_operands.items())
+    walks += (_permute_walk(walk, orders[n]) if n in orders else walk for n, walk in of_operands.items())
     return has_legal_order([walk.indices for walk in walks], [walk.stored for walk in walks])
 
 
-def _moved(walk: PatternAccess, order: tuple[int, ...]) -> PatternAccess:
+def _permute_walk(walk: PatternAccess, order: tuple[int, ...]) -> PatternAccess:
     assert isinstance(walk.pattern, DynamicType)
     shape = tuple(walk.pattern.shape[n] for n in order)
     levels = tuple(Level(COMPRESSED, n) for n in range(len(order)))

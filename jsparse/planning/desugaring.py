@@ -38,7 +38,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_constant
 from jsparse.base.memo import memoize
 from jsparse.compiler.semiring import Add, Semiring
-from jsparse.errors import DTypeError, PatternError, ShapeError, shortened
+from jsparse.errors import DTypeError, PatternError, ShapeError, shorten
 from jsparse.formats import DynamicType, Format, Level, Pattern
 from jsparse.formats.build import index_dtype
 from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON
@@ -65,7 +65,7 @@ class DesugaredStatement:
     of_target: tuple[Access, ...]
 
 
-def desugared(
+def desugar_statement(
     text: str, statement: Statement, tensors: Mapping[str, Any], shape: Sequence[int] | None
 ) -> DesugaredStatement:
     """Replace indirect accesses by index relations. `shape` is the target's shape, which only an indirect target needs.
@@ -74,12 +74,14 @@ def desugared(
     NotYetSupportedError for symbolic shapes.
     """
     found = _Relations(text, tensors)
-    target, of_target = found.replaced(statement.target, shape, distinct=True)
+    target, of_target = found.replace_indices(statement.target, shape, distinct=True)
     terms = []
     for term in statement.terms:
         factors, needed = [], list(of_target)
         for factor in term.factors:
-            access, more = found.replaced(factor, _shape(tensors[factor.tensor]) if factor.indirections() else None)
+            access, more = found.replace_indices(
+                factor, _shape(tensors[factor.tensor]) if factor.indirections() else None
+            )
             factors.append(access)
             needed += more
         terms.append(replace(term, factors=(*factors, *dict.fromkeys(needed))))
@@ -100,7 +102,7 @@ class _Relations:
         for name, x in tensors.items():
             check_constant(_shape(x), f"tensor {name} of '{text}'")
 
-    def replaced(
+    def replace_indices(
         self, access: Access, shape: Sequence[int] | None, distinct: bool = False
     ) -> tuple[Access, list[Access]]:
         """Replace indirect indices of an access. Returns the new access and the accesses to the added relations.
@@ -112,25 +114,25 @@ class _Relations:
         if shape is not None and len(shape) != len(access.indices):
             raise ShapeError(
                 f"Expected tensor {access.tensor} of '{self.text}' to have rank {len(access.indices)}, as "
-                f"{shortened(access)} says, but it has shape {tuple(shape)}."
+                f"{shorten(access)} says, but it has shape {tuple(shape)}."
             )
         indices: list[Index] = []
         needed: list[Access] = []
         for dim, index in enumerate(access.indices):
             if isinstance(index, Access):
                 assert shape is not None
-                index, more = self.related(index, int(shape[dim]), indices if distinct else ())
+                index, more = self.replace_by_variable(index, int(shape[dim]), indices if distinct else ())
                 needed += more
             indices.append(index)
         return Access(access.tensor, tuple(indices)), needed
 
-    def related(self, access: Access, size: int, taken: Sequence[Index]) -> tuple[IndexVar, list[Access]]:
+    def replace_by_variable(self, access: Access, size: int, taken: Sequence[Index]) -> tuple[IndexVar, list[Access]]:
         """Replace `access` by an index variable of size `size`. Returns the variable and the accesses to its relations.
 
         The variable differs from all variables in `taken`.
         """
         array = self.array(access)
-        inner, needed = self.replaced(access, array.shape)
+        inner, needed = self.replace_indices(access, array.shape)
         var = str(access)
         while var in taken or self.sizes.setdefault(var, size) != size:
             var += "'"
@@ -171,7 +173,7 @@ def relation(array: Any, size: int) -> Pattern | DynamicPattern:
     Known integers give a static pattern, traced ones a dynamic one.
     """
     if isinstance(array, jax.core.Tracer):
-        return traced_relation(array, size)
+        return dynamic_relation(array, size)
     shape = (*array.shape, size)
     known = array.reshape(-1)
     inside = (known >= 0) & (known < size)
@@ -182,7 +184,7 @@ def relation(array: Any, size: int) -> Pattern | DynamicPattern:
     return Pattern._of_valid(shape, _format(array.ndim, True), (pointers, known[inside].astype(dtype)))
 
 
-def traced_relation(array: Any, size: int, lead: int = 0) -> DynamicPattern:
+def dynamic_relation(array: Any, size: int, lead: int = 0) -> DynamicPattern:
     """The dynamic pattern of a traced table. The first `lead` axes of `array` are batch axes."""
     inner = array.shape[lead:]
     type_ = DynamicType((*inner, size), _format(len(inner), False), int(np.prod(inner)))
@@ -204,7 +206,7 @@ def check_distinct(text: str, stated: DesugaredStatement) -> None:
     Raises PatternError with the element's coordinates.
     """
     patterns = [(access, stated.relations[access.tensor].pattern) for access in stated.of_target]
-    for group in _connected([access for access, _ in patterns]):
+    for group in _group_by_shared_variables([access for access, _ in patterns]):
         found = tuple((tuple(map(str, a.indices)), p) for a, p in patterns if a in group)
         known = tuple((names, p) for names, p in found if isinstance(p, Pattern))
         if len(known) < len(found):
@@ -235,7 +237,7 @@ def counting(stated: DesugaredStatement) -> tuple[Statement, tuple[int, ...]]:
     return replace(stated.statement, target=kept, terms=terms), same
 
 
-def _connected(accesses: Sequence[Access]) -> list[list[Access]]:
+def _group_by_shared_variables(accesses: Sequence[Access]) -> list[list[Access]]:
     """Group the accesses so that no two groups share an index variable."""
     groups: list[list[Access]] = []
     for access in accesses:

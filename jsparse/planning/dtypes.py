@@ -23,13 +23,13 @@ import numpy as np
 
 from jsparse.base.arrays import parse_dtype
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.dtypes import DTYPES, NARROW_FLOATS, accumulator, is_complex, part, unrounded
+from jsparse.compiler.dtypes import DTYPES, NARROW_FLOATS, accumulator, arithmetic_dtype, is_complex, part
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.errors import DTypeError, IntegerRangeError, SemiringError
 from jsparse.planning.signature import Signature
 
 
-def converted(x: Any, dtype: np.dtype) -> Any:
+def convert_dtype(x: Any, dtype: np.dtype) -> Any:
     """Convert an array to a dtype; an array of that dtype is returned as it is."""
     # The comparison here is faster than jax's own in astype, and eager calls take this path.
     return x if x.dtype == dtype else x.astype(dtype)
@@ -46,7 +46,7 @@ class Dtypes:
     @property
     def intermediate(self) -> np.dtype:
         """The dtype of the results of steps and terms, wide enough that only the last result is rounded."""
-        return np.dtype(unrounded(self.computed.name))
+        return np.dtype(arithmetic_dtype(self.computed.name))
 
     @property
     def of_term(self) -> Dtypes:
@@ -91,7 +91,7 @@ def common_dtype(*given: Any) -> np.dtype:
 def wide_float(*given: Any) -> np.dtype:
     """The float dtype in which numbers of these dtypes are added and divided: float32, or a wider dtype among them."""
     floats = [dtype for dtype in given if jnp.issubdtype(dtype, jnp.inexact)]
-    return np.dtype(unrounded(common_dtype(*floats or [np.dtype(np.float32)]).name))
+    return np.dtype(arithmetic_dtype(common_dtype(*floats or [np.dtype(np.float32)]).name))
 
 
 def dtypes_of(
@@ -105,7 +105,7 @@ def dtypes_of(
     valued = [x for x in operands if not x.is_bare]
     if valued or semiring.multiply != "&":
         operands = valued or operands
-        promoted = _promoted(text, operands, numbers)
+        promoted = _promote_operands(text, operands, numbers)
     else:
         promoted = np.dtype(bool)
     result = promoted if preferred is None else preferred
@@ -116,7 +116,7 @@ def dtypes_of(
             f"are, but it is {result} and the operands promote to {promoted}. Pass another dtype, or convert the "
             f"operands with .astype."
         )
-    return Dtypes(promoted, _computed(promoted, result), result)
+    return Dtypes(promoted, _arithmetic_dtype(promoted, result), result)
 
 
 def check_coefficients(text: str, coefficients: Sequence[complex], dtype: np.dtype) -> None:
@@ -139,29 +139,29 @@ def check_coefficients(text: str, coefficients: Sequence[complex], dtype: np.dty
             )
 
 
-def _promoted(text: str, operands: Sequence[Signature], numbers: Sequence[complex]) -> np.dtype:
+def _promote_operands(text: str, operands: Sequence[Signature], numbers: Sequence[complex]) -> np.dtype:
     try:
         return common_dtype(*(x.promoting for x in operands), *numbers)
     except (TypeError, ValueError) as error:
         raise DTypeError(
             f"Expected the operands of '{text}' to promote to one dtype, but jax does not promote "
-            f"{_listed(operands)}. Convert them with .astype."
+            f"{_list_dtypes(operands)}. Convert them with .astype."
         ) from error
 
 
 def _check(text: str, operands: Sequence[Signature], dtype: np.dtype, promoted: np.dtype) -> None:
     if dtype.name not in DTYPES:
         raise DTypeError(
-            f"Expected the operands of '{text}' to promote to one of {', '.join(DTYPES)}, but {_listed(operands)} "
+            f"Expected the operands of '{text}' to promote to one of {', '.join(DTYPES)}, but {_list_dtypes(operands)} "
             f"promote to {promoted}. Convert them with .astype."
         )
 
 
-def _listed(operands: Sequence[Signature]) -> str:
+def _list_dtypes(operands: Sequence[Signature]) -> str:
     return ", ".join(x.dtype.name for x in operands)
 
 
-def _computed(promoted: np.dtype, result: np.dtype) -> np.dtype:
+def _arithmetic_dtype(promoted: np.dtype, result: np.dtype) -> np.dtype:
     if is_complex(promoted) or is_complex(result):
         return result if is_complex(promoted) else promoted
     if result == np.bool_:
@@ -170,7 +170,7 @@ def _computed(promoted: np.dtype, result: np.dtype) -> np.dtype:
     return promoted if is_float == [True, False] else result
 
 
-def preferred_dtype(text: str, dtype: Any) -> np.dtype | None:
+def parse_preferred_dtype(text: str, dtype: Any) -> np.dtype | None:
     """Convert `preferred_element_type` to a dtype, canonicalized as in JAX: 64 bits only if x64 is enabled.
 
     Raises DTypeError if `dtype` is no dtype of numbers.

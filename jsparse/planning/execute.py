@@ -29,7 +29,7 @@ from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import sufficient_nse
 from jsparse.formats.split import join_arrays, split_arrays
 from jsparse.notation import IndexVar
-from jsparse.planning.dtypes import converted
+from jsparse.planning.dtypes import convert_dtype
 from jsparse.planning.plan import (
     AssembledPattern,
     Compose,
@@ -102,17 +102,17 @@ def _result(instruction: Instruction, values: Values, out_format: object) -> Any
             x = values[value]
             more = [(0, size - own) for size, own in zip(padded, x.shape, strict=True)]
             # `_factor` reshapes an array that needs no zeros: a sum of products reads it in several shapes.
-            return _reshaped(jnp.pad(x, more), shape) if padded != x.shape else x
+            return _reshape_array(jnp.pad(x, more), shape) if padded != x.shape else x
         case JoinAxes(value, padded, shape):
-            x = _reshaped(values[value], padded)
+            x = _reshape_array(values[value], padded)
             return x[tuple(slice(size) for size in shape)] if padded != shape else x
         case MoveValues(value, conversion):
-            return _moved(values[value], conversion)
+            return _move_values(values[value], conversion)
         case Compose():
-            return _composed(instruction, values, out_format)
+            return _compose_tensor(instruction, values, out_format)
 
 
-def _reshaped(x: Any, shape: tuple[int, ...]) -> Any:
+def _reshape_array(x: Any, shape: tuple[int, ...]) -> Any:
     """Reshape an array. A call of XLA takes longer than a small product, so known arrays are reshaped on the host."""
     if not is_on_host(x):
         # JAX refuses to guess where a divided axis stands in the new shape.
@@ -139,7 +139,7 @@ def _part(work: TakePart, x: Any) -> SparseTensor | BarePattern | jax.Array:
     return tensor
 
 
-def _moved(x: SparseTensor | BarePattern, conversion: Conversion) -> SparseTensor | BarePattern:
+def _move_values(x: SparseTensor | BarePattern, conversion: Conversion) -> SparseTensor | BarePattern:
     """Move the values of a tensor to another place."""
     place = conversion.place
     if isinstance(x, BarePattern):
@@ -151,7 +151,7 @@ def _moved(x: SparseTensor | BarePattern, conversion: Conversion) -> SparseTenso
     return ComposedTensor._wrap(values, place)
 
 
-def _composed(work: Compose, values: Values, out_format: object) -> ComposedTensor:
+def _compose_tensor(work: Compose, values: Values, out_format: object) -> ComposedTensor:
     """Make a composed tensor from the values of its parts."""
     on = work.composition
     if on.is_dynamic:
@@ -167,13 +167,13 @@ def _composed(work: Compose, values: Values, out_format: object) -> ComposedTens
 def in_format(x: SparseTensor | BarePattern, format: Format) -> SparseTensor | BarePattern:
     """Convert a sparse operand to another format."""
     if isinstance(x, SparseTensor):
-        return _sorted_anew(x, format)
+        return _sort_into_format(x, format)
     assert isinstance(x.pattern, DynamicPattern)
     return BarePattern(_pattern_sorted_anew(x.pattern, format))
 
 
 @partial(jax.jit, static_argnames="format", inline=True)  # outside jit, one program takes less time than its parts
-def _sorted_anew(x: SparseTensor, format: Format) -> SparseTensor:
+def _sort_into_format(x: SparseTensor, format: Format) -> SparseTensor:
     made: SparseTensor = x.asformat(format)
     return made
 
@@ -207,34 +207,34 @@ def _sum(work: SumOfProducts, values: Values, out_format: object) -> Any:
         array = _total(work, values, None)
         return jnp.broadcast_to(jnp.expand_dims(array, output.repeated), output.shape) if output.repeated else array
     if isinstance(output, AssembledPattern) and output.entries is not None:
-        return _assembled_with_values(work, output, output.entries, values)
+        return _assemble_with_values(work, output, output.entries, values)
     if isinstance(output, AssembledPattern):
         on = output.assembly.pattern(values)
         found = _total(work, values, on)
         if on is not None and not jnp.issubdtype(found.dtype, jnp.inexact):  # floats are NaN
             found, on = on.guard_overflow(found)
-        return _wrapped(found, output.pattern, on)
+        return _wrap_values(found, output.pattern, on)
     on = _existing(output, values, out_format)
-    return _wrapped(_total(work, values, on), output.pattern, on)
+    return _wrap_values(_total(work, values, on), output.pattern, on)
 
 
 def _total(work: SumOfProducts, values: Values, on: DynamicPattern | None) -> jax.Array:
     """Add all terms. Returns a dense array, or the values on the result's pattern (`on`, if the pattern is dynamic)."""
     joint, shape = work.joint, work.terms[0].shape
-    parts = [_scaled(term, values, on) for term in work.terms if term not in joint]
+    parts = [_compute_term(term, values, on) for term in work.terms if term not in joint]
     if isinstance(work.output, DenseOutput):  # terms may see a dense result in different shapes
-        parts = [x if x.shape == shape else _reshaped(x, shape) for x in parts]
+        parts = [x if x.shape == shape else _reshape_array(x, shape) for x in parts]
     if joint:
         parts.append(with_checkpoint_name(sum_of_einsums([_einsum(x, values) for x in joint], shape, joint[0].dtype)))
-    return cast(jax.Array, converted(reduce(add, parts), work.dtype))
+    return cast(jax.Array, convert_dtype(reduce(add, parts), work.dtype))
 
 
 def _einsum(term: Term, values: Values) -> tuple[Spec, tuple[Any, ...]]:
     """A term of a sum that is one kernel: its einsum and the operands. A coefficient is one more factor, of rank 0."""
     index = (array for pattern in term.dynamic_patterns(values, None) for array in pattern.operands())
     scale = [] if term.coefficient == 1 else [jnp.asarray(as_dtype(term.coefficient, term.dtype))]
-    assert term.scaled_spec is not None
-    return term.scaled_spec, (*factors_of(term, values, in_digits=False), *scale, *index)
+    assert term.spec_with_coefficient is not None
+    return term.spec_with_coefficient, (*factors_of(term, values, in_digits=False), *scale, *index)
 
 
 def _existing(output: OnPattern, values: Values, out_format: object) -> DynamicPattern | None:
@@ -247,7 +247,7 @@ def _existing(output: OnPattern, values: Values, out_format: object) -> DynamicP
     return DynamicPattern.empty(output.pattern)  # dense levels of size 0 leave no entries, so no pattern to share
 
 
-def _assembled_with_values(
+def _assemble_with_values(
     work: SumOfProducts, output: AssembledPattern, entries: Entries, values: Values
 ) -> SparseTensor:
     """Compute a sparse result, with one kernel that finds the pattern and the values together."""
@@ -255,7 +255,7 @@ def _assembled_with_values(
     index = [array for arrays in output.assembly.index(values) for array in arrays]
     *arrays, found = entries_p.bind(*same_varying((*factors, *index)), work=entries)
     has_nan = jnp.issubdtype(found.dtype, jnp.inexact)
-    found = with_checkpoint_name(converted(found, work.dtype))
+    found = with_checkpoint_name(convert_dtype(found, work.dtype))
     on = output.assembly.pattern(values, arrays)
     if on is not None:
         found = found if entries.semiring.is_linear else on.in_use(found)
@@ -263,11 +263,11 @@ def _assembled_with_values(
             found = found if has_nan else on.poison(found)  # integers that are converted to floats only now
         else:
             found, on = on.guard_overflow(found)
-    result: SparseTensor = _wrapped(found, output.pattern, on)
+    result: SparseTensor = _wrap_values(found, output.pattern, on)
     return result
 
 
-def _scaled(term: Term, values: Values, on: DynamicPattern | None) -> jax.Array:
+def _compute_term(term: Term, values: Values, on: DynamicPattern | None) -> jax.Array:
     """Compute a term (a product times a coefficient). Returns a dense array, or values on the result's pattern."""
     out = _product(term, values, on)
     if term.coefficient in (1, -1):
@@ -291,9 +291,11 @@ def _product(work: Term, values: Values, on: DynamicPattern | None) -> jax.Array
     if work.spec is None:
         return _dense(work, arrays) if work.semiring.is_linear else _dense_by_semiring(work, arrays)
     if work.spec.factors == (work.spec.result,) and work.spec.result.on is not None and len(work.spec.walks) == 1:
-        return converted(arrays[0], work.dtype)  # no kernel: the result is the factor, with dimensions renamed
+        return convert_dtype(arrays[0], work.dtype)  # no kernel: the result is the factor, with dimensions renamed
     index = [array for pattern in work.dynamic_patterns(values, on) for array in pattern.operands()]
-    out = with_checkpoint_name(converted(einsum_p.bind(*same_varying((*arrays, *index)), spec=work.spec), work.dtype))
+    out = with_checkpoint_name(
+        convert_dtype(einsum_p.bind(*same_varying((*arrays, *index)), spec=work.spec), work.dtype)
+    )
     if not work.semiring.is_linear and isinstance(work.result, DynamicType) and on is not None:
         out = on.with_type(work.result).in_use(out)
     return out
@@ -314,11 +316,11 @@ def _factor(work: Term, x: Any, n: int, in_digits: bool) -> Any:
     dtype, text, shape = work.operand_dtypes[n], work.prereductions[n], work.operands[n].shape
     assert dtype is not None
     if not is_stored and array.shape != shape and (in_digits or text is not None):
-        array = _reshaped(array, shape)
-    array = converted(array, dtype)
+        array = _reshape_array(array, shape)
+    array = convert_dtype(array, dtype)
     if text is None:
         return array
-    array = converted(array, work.dtypes.reduction_dtype(dtype))
+    array = convert_dtype(array, work.dtypes.reduction_dtype(dtype))
     if work.semiring.is_linear:
         return jnp.einsum(text, array)
     before, _, after = text.partition("->")
@@ -337,7 +339,7 @@ def _dense(work: Term, arrays: Sequence[Any]) -> jax.Array:
     *terms, result = subscripts_of(*(tuple(map(str, f.indices)) for f in work.factors), kept)
     text = ",".join(terms) + "->" + result
     out: jax.Array = jnp.einsum(text, *arrays, preferred_element_type=work.dtypes.dense)
-    out = converted(out, work.dtype)
+    out = convert_dtype(out, work.dtype)
     if kept == target:
         return out
     sizes = dict(zip(target, work.shape, strict=True))
@@ -377,12 +379,12 @@ def _dense_product(
     check_bytes(shape, dtype, f"all combinations of indices by {semiring}", _SPARSE, MOST_COUNTED)
     if not prod(shape[len(kept) :]):
         return jnp.full(shape[: len(kept)], semiring.zero(dtype.name), dtype)
-    aligned = [_aligned(x, term, space) for x, term in zip(arrays, terms, strict=True)]
+    aligned = [_align_axes(x, term, space) for x, term in zip(arrays, terms, strict=True)]
     product = jnp.broadcast_to(reduce(_MULTIPLY[semiring.multiply], aligned), shape)
-    return _reduced(semiring, product, summed) if summed else product
+    return _reduce_axes(semiring, product, summed) if summed else product
 
 
-def _aligned(x: Any, term: Sequence[IndexVar], space: Sequence[IndexVar]) -> Any:
+def _align_axes(x: Any, term: Sequence[IndexVar], space: Sequence[IndexVar]) -> Any:
     """Align an array with the iteration space: one axis for each index variable, of size 1 where the term lacks it."""
     names = list(term)
     while len(set(names)) < len(names):
@@ -394,7 +396,7 @@ def _aligned(x: Any, term: Sequence[IndexVar], space: Sequence[IndexVar]) -> Any
     return jnp.expand_dims(jnp.transpose(x, order), [n for n, v in enumerate(space) if v not in names])
 
 
-def _reduced(semiring: Semiring, product: Any, axes: tuple[int, ...]) -> Any:
+def _reduce_axes(semiring: Semiring, product: Any, axes: tuple[int, ...]) -> Any:
     match semiring.add:
         case "+":
             return jnp.sum(product, axes, dtype=product.dtype)
@@ -408,7 +410,7 @@ def _reduced(semiring: Semiring, product: Any, axes: tuple[int, ...]) -> Any:
             return jax.lax.reduce_or(product, axes)
 
 
-def _wrapped(out: jax.Array, result: Pattern | DynamicType, on: DynamicPattern | None) -> Any:
+def _wrap_values(out: jax.Array, result: Pattern | DynamicType, on: DynamicPattern | None) -> Any:
     """Make a SparseTensor from `out`, the values on the pattern of the result."""
     if result.format.is_dense:
         return dense_levels(out, result.format)

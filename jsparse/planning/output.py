@@ -57,10 +57,10 @@ def resolve_output(text: str, products: Sequence[Term], out: OutputRequest, nse:
     if out is NEW_PATTERN:
         return NEW_PATTERN
     assert not isinstance(out, CompositionRef)
-    format = None if out is None else Format.plain(out, len(products[0].kept))
+    format = None if out is None else Format.plain(out, len(products[0].result_vars))
     if format is not None and format.is_dense:
         return None
-    found = _inferred(products)
+    found = _infer_place(products)
     if format is not None and (not isinstance(found, PatternRef) or found.pattern.format != format):
         return format
     if nse is not None and isinstance(found, PatternRef) and found.pattern.nse > nse:
@@ -71,7 +71,7 @@ def resolve_output(text: str, products: Sequence[Term], out: OutputRequest, nse:
     return found
 
 
-def _inferred(products: Sequence[Term]) -> Stored:
+def _infer_place(products: Sequence[Term]) -> Stored:
     """Decide where a sum of products is stored, by the rules in the docstring of this module."""
     found = [_of_product(product) for product in products]
     if None in found:
@@ -81,9 +81,9 @@ def _inferred(products: Sequence[Term]) -> Stored:
 
 
 def _of_product(product: Term) -> Stored:
-    kept = set(product.kept)
+    kept = set(product.result_vars)
     sparse = [n for n, x in enumerate(product.operands) if x.stored is not None and not x.is_relation]
-    if not is_sparse_by_rule(product.kept, [product.indices[n] for n in sparse]):
+    if not is_sparse_by_rule(product.result_vars, [product.indices[n] for n in sparse]):
         return None
     complete = [n for n in sparse if set(product.indices[n]) <= kept]
     complete.sort(key=lambda n: product.operands[n].core is None)
@@ -92,7 +92,7 @@ def _of_product(product: Term) -> Stored:
         others = [n for n in sparse if n != complete[0]] if product.walks else []
         alone = len(product.walks) <= 1 and not any(_stores_nothing(product, n) for n in others)
         is_found = not kept or (alone and not diagonal)  # a result of rank 0 stores its one element in any case
-        return product.extended(complete[0]) if is_found else NEW_PATTERN
+        return product.extend_to_result(complete[0]) if is_found else NEW_PATTERN
     return NEW_PATTERN if product.walks else _all_dense(product)
 
 
@@ -114,7 +114,7 @@ def _stores_nothing(product: Term, operand_index: int) -> bool:
 
 def _all_dense(product: Term) -> PatternRef:
     """A pattern with only dense levels for a result, since its sparse operands store every element."""
-    shape = tuple(product.sizes[v] for v in product.kept)
+    shape = tuple(product.sizes[v] for v in product.result_vars)
     return PatternRef(Pattern._of_valid(shape, Format.dense(len(shape)), ()))
 
 
@@ -127,7 +127,7 @@ def capacity_bound(text: str, products: Sequence[Term]) -> int:
 
     Raises PatternError if no operand bounds a term.
     """
-    kept, sizes = products[0].kept, products[0].sizes
+    kept, sizes = products[0].result_vars, products[0].sizes
     return min(sum(_capacity(text, product) for product in products), prod(sizes[v] for v in kept))
 
 
@@ -136,24 +136,24 @@ def _capacity(text: str, product: Term) -> int:
         return prod(product.sizes[v] for v in indices)
 
     walked = {v for walk in product.walks.values() for v in walk.indices}
-    needed = [v for v in product.kept if v in walked]
+    needed = [v for v in product.result_vars if v in walked]
     bounds = [
-        walk.pattern.nse * volume([v for v in product.kept if v not in walk.indices])
+        walk.pattern.nse * volume([v for v in product.result_vars if v not in walk.indices])
         for walk in product.walks.values()
         if set(needed) <= set(walk.indices)
     ]
     bounds += [
-        x.stored.pattern.nse * volume([v for v in product.kept if v not in indices])
+        x.stored.pattern.nse * volume([v for v in product.result_vars if v not in indices])
         for x, indices in zip(product.operands, product.indices, strict=True)
         if x.stored is not None and set(needed) <= set(indices)
     ]
     if not needed:
-        return volume(product.kept)
+        return volume(product.result_vars)
     if not bounds:
         raise PatternError(
             f"Expected nse= for '{text}': its result is sparse, with a pattern that is only known at run time, and no "
-            f"operand bounds its entries ({', '.join(map(str, product.kept))} belong to several). Pass nse=, the "
-            f"capacity in entries; out_format='dense'; or as out_format a SparseTensor on whose pattern to compute."
+            f"operand bounds its entries ({', '.join(map(str, product.result_vars))} belong to several). Pass nse=, "
+            f"the capacity in entries; out_format='dense'; or as out_format a SparseTensor on whose pattern to compute."
         )
     return min(bounds)
 
@@ -208,19 +208,19 @@ class Assembly:
 
     def _check_capacity(self, made: DynamicPattern, operands: Sequence[Any]) -> None:
         sources = (operands[n].pattern for n in self.sources if n is not None)
-        if _overflowed(made) and not any(map(_overflowed, sources)):
+        if _has_overflowed(made) and not any(map(_has_overflowed, sources)):
             raise PatternError(
                 f"Expected at most nse={made.nse:,} entries in the result of '{self.text}', but there are "
                 f"{int(np.max(made.count)):,}. Pass nse={int(np.max(made.count))} or more."
             )
 
 
-def _overflowed(pattern: DynamicPattern) -> bool:
+def _has_overflowed(pattern: DynamicPattern) -> bool:
     """Whether a pattern, or some pattern of a batch, is known to have overflowed."""
     return pattern.concrete and bool(np.any(pattern.overflowed))
 
 
-def assembled(
+def assemble_pattern(
     text: str,
     products: Sequence[Term],
     format: Format | None,
@@ -231,12 +231,12 @@ def assembled(
     The entries of a static pattern are found here, while planning. The program finds the entries of a dynamic pattern.
 
     Args:
-        format: the requested format; None for the format that `inferred_format` chooses.
+        format: the requested format; None for the format that `infer_format` chooses.
         nse: the capacity of a dynamic pattern, or an upper bound for a static pattern, which is checked.
 
     Raises PatternError if a static pattern has more than `nse` entries, or nothing bounds a dynamic pattern's entries.
     """
-    reached, sources = _reached(products)
+    reached, sources = _make_output_pattern(products)
     if all(isinstance(walk.pattern, Pattern) for walk in reached.walks):
         pattern = symbolic_phase(products, reached, format)
         if nse is not None and pattern.nse > nse:
@@ -273,11 +273,11 @@ def _dynamic(text: str, products: Sequence[Term], format: Format | None, nse: in
     shape = products[0].shape
     capacity = capacity_bound(text, products) if nse is None else nse
     if format is None:
-        format = inferred_format(products, capacity)
+        format = infer_format(products, capacity)
     return dynamic_type(shape, format, capacity if nse is not None else _with_blocks(capacity, shape, format, products))
 
 
-def _reached(products: Sequence[Term]) -> tuple[OutputPattern, tuple[int | None, ...]]:
+def _make_output_pattern(products: Sequence[Term]) -> tuple[OutputPattern, tuple[int | None, ...]]:
     """Make the problem that finds the entries of a sum of products. Also returns the sources of its `Assembly`.
 
     A term is left out if a sparse operand has a dimension of size 0, since that operand stores nothing.
@@ -292,7 +292,7 @@ def _reached(products: Sequence[Term]) -> tuple[OutputPattern, tuple[int | None,
             if known is None or len(walk.derived) > len(known[0].derived):
                 walks[key] = walk, _source(product, key, walk)
         terms.append(tuple(list(walks).index(key) for key in product.walks))
-    kept, sizes = products[0].kept, products[0].sizes
+    kept, sizes = products[0].result_vars, products[0].sizes
     taken = tuple(walk for walk, _ in walks.values())
     named = dict.fromkeys((*kept, *(v for walk in taken for v in walk.indices)))
     reached = OutputPattern(kept, taken, tuple(terms), tuple((v, sizes[v]) for v in named))
@@ -316,25 +316,25 @@ def _with_blocks(capacity: int, shape: tuple[int, ...], format: Format, products
     """The number of slots for `capacity` entries. With trailing dense levels, each entry may need a block of slots."""
     walked = {v for product in products for walk in product.walks.values() for v in walk.indices}
     for dim in format.trailing_dims:
-        capacity *= shape[dim] if products[0].kept[dim] in walked else 1
+        capacity *= shape[dim] if products[0].result_vars[dim] in walked else 1
     return capacity
 
 
 def symbolic_phase(products: Sequence[Term], reached: OutputPattern, format: Format | None) -> Pattern:
     """Find the pattern of a sum of products on static patterns, in `format` or in a format that its entries suggest."""
-    kept, sizes = products[0].kept, products[0].sizes
+    kept, sizes = products[0].result_vars, products[0].sizes
     shape = tuple(sizes[v] for v in kept)
-    order = inferred_order(products) if format is None else tuple(kept[dim] for dim in format.order)
+    order = infer_order(products) if format is None else tuple(kept[dim] for dim in format.order)
     rows, is_sorted = assemble_coordinates(reached, order, index_dtype(shape, []))
-    chosen = inferred_format(products, len(rows[0])) if format is None else format
+    chosen = infer_format(products, len(rows[0])) if format is None else format
     sorted_by = tuple(kept.index(v) for v in order) if is_sorted else None
     return Pattern.from_rows(rows, shape, chosen, sorted_by=sorted_by)[0]
 
 
-def inferred_format(products: Sequence[Term], entries: int) -> Format:
+def infer_format(products: Sequence[Term], entries: int) -> Format:
     """Infer the format of a sum of products whose result stores at most `entries` entries."""
-    kept, sizes = products[0].kept, products[0].sizes
-    order = inferred_order(products)
+    kept, sizes = products[0].result_vars, products[0].sizes
+    order = infer_order(products)
     walked = {v for product in products for walk in product.walks.values() for v in walk.indices}
     inner = 0
     while inner < len(order) - 1 and order[-1 - inner] not in walked:
@@ -345,9 +345,9 @@ def inferred_format(products: Sequence[Term], entries: int) -> Format:
     return Format(tuple(Level(kind, kept.index(v)) for kind, v in zip(levels, order, strict=True)))
 
 
-def inferred_order(products: Sequence[Term]) -> tuple[IndexVar, ...]:
+def infer_order(products: Sequence[Term]) -> tuple[IndexVar, ...]:
     """The result's index variables in storage order, outermost first."""
-    return tuple(v for v in _agreeing(products) if v in products[0].kept)
+    return tuple(v for v in _agreeing(products) if v in products[0].result_vars)
 
 
 def _agreeing(products: Sequence[Term]) -> list[IndexVar]:
@@ -356,7 +356,7 @@ def _agreeing(products: Sequence[Term]) -> list[IndexVar]:
     The order is a topological sort, with the result's variables first among equals. If the storage orders contradict
     each other, the variables have the order of the subscripts.
     """
-    kept = products[0].kept
+    kept = products[0].result_vars
     names = dict.fromkeys([*kept, *(v for product in products for indices in product.indices for v in indices)])
     outside: dict[IndexVar, set[IndexVar]] = {v: set() for v in names}
     for product in products:
@@ -378,7 +378,7 @@ def _follows(order: Sequence[IndexVar], outside: dict[IndexVar, set[IndexVar]]) 
     return [all(order.index(u) < n for u in outside[v]) for n, v in enumerate(order)]
 
 
-def fused(assembly: Assembly, terms: Sequence[Term]) -> Entries | None:
+def fuse_pattern_with_values(assembly: Assembly, terms: Sequence[Term]) -> Entries | None:
     """The parameter of the primitive `entries`, which finds pattern and values in one kernel.
 
     The result is None if the pattern has to be found before the values, or if that is cheaper.

@@ -18,7 +18,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.schedule import Schedule
 from jsparse.convert.choice import FormatChoice
 from jsparse.convert.slots import Conversion
-from jsparse.errors import ScheduleError, represented
+from jsparse.errors import ScheduleError, short_repr
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.split import Strides
 from jsparse.notation import Access
@@ -165,7 +165,9 @@ class SumOfProducts:
         """The terms that one kernel adds up: those of a dense result that walk patterns, if there are several."""
         if not isinstance(self.output, DenseOutput):
             return ()
-        walking = tuple(term for term in self.terms if term.scaled_spec is not None and term.semiring.is_linear)
+        walking = tuple(
+            term for term in self.terms if term.spec_with_coefficient is not None and term.semiring.is_linear
+        )
         return walking if len(walking) > 1 else ()
 
 
@@ -308,11 +310,11 @@ def as_schedules(schedule: Any, shown: str) -> Schedules:
         return tuple(schedule)
     raise ScheduleError(
         f"Expected schedule= of {shown} to be a jsparse.Schedule, or a list with a schedule or None for each term, but "
-        f"got {represented(schedule)}. Text is read by jsparse.Schedule.parse."
+        f"got {short_repr(schedule)}. Text is read by jsparse.Schedule.parse."
     )
 
 
-def scheduled(plan: ProgramPlan, schedules: Schedules) -> ProgramPlan:
+def attach_schedules(plan: ProgramPlan, schedules: Schedules) -> ProgramPlan:
     """Attach schedules to the last sum of a plan.
 
     Raises ScheduleError if the numbers of kernels and schedules differ, or if a step is illegal.

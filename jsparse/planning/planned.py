@@ -25,7 +25,7 @@ from jsparse._compat import platform_of
 from jsparse.base.arrays import jax_array
 from jsparse.base.memo import Memo, memoize
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
-from jsparse.errors import FormatError, shortened
+from jsparse.errors import FormatError, shorten
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.composed import ComposedFormat
 from jsparse.notation import Access, parse_einsum
@@ -44,8 +44,8 @@ from jsparse.planning.signature import (
     PatternRef,
     Request,
     Signature,
+    places_of,
     signature,
-    stored_on,
 )
 from jsparse.planning.term import factor_names
 from jsparse.settings import config, logged
@@ -84,9 +84,9 @@ Operands = dict[str, Description]
 
 def log_planned(text: str, names: Sequence[str], operands: Sequence[Signature], request: Request) -> None:
     """Log the operands of a planned statement: as a warning if they are new, as information if JAX traces it again."""
-    found = {name: _described(x) for name, x in zip(names, operands, strict=True)}
+    found = {name: _describe_operand(x) for name, x in zip(names, operands, strict=True)}
     if isinstance(request.output, PatternRef | CompositionRef):
-        found["out_format"] = _stored(request.output.pattern, None)
+        found["out_format"] = _describe_stored(request.output.pattern, None)
     known = _history(text, tuple(found))
     if found not in known:
         _log.warning("%s", _message(text, found, _nearest(found, known)))
@@ -103,13 +103,13 @@ def _history(text: str, names: tuple[str, ...]) -> deque[Operands]:
     return deque(maxlen=OPERANDS)
 
 
-def _described(x: Signature) -> Description:
+def _describe_operand(x: Signature) -> Description:
     if x.place is None:
         return Description(x.shape, x.dtype.name, "dense")
-    return _stored(x.place, None if x.is_bare else x.dtype.name)
+    return _describe_stored(x.place, None if x.is_bare else x.dtype.name)
 
 
-def _stored(pattern: Pattern | DynamicType | Composition, dtype: str | None) -> Description:
+def _describe_stored(pattern: Pattern | DynamicType | Composition, dtype: str | None) -> Description:
     if isinstance(pattern, Pattern) or (isinstance(pattern, Composition) and not pattern.is_dynamic):
         return Description(pattern.shape, dtype, pattern.format.name, pattern.nse, pattern.digest[:6])
     return Description(pattern.shape, dtype, f"dynamic {pattern.format.name}", pattern.nse)
@@ -151,7 +151,7 @@ Operand: TypeAlias = SparseTensor | BarePattern | jax.Array
 def as_array(x: Any, subscripts: str) -> jax.Array:
     """Convert a dense operand to an array of numbers. Raises DTypeError if it does not hold numbers."""
     return jax_array(
-        x, f"the operands of '{shortened(subscripts)}' to be arrays of numbers or SparseTensors, or Patterns"
+        x, f"the operands of '{shorten(subscripts)}' to be arrays of numbers or SparseTensors, or Patterns"
     )
 
 
@@ -183,7 +183,7 @@ def signatures(
     if isinstance(out_format, (SparseTensor, DynamicPattern, Composition)):
         given = out_format if isinstance(out_format, SparseTensor) else BarePattern(out_format)
         check_pattern(given, lambda: f"out_format of '{text}'")
-    *stored, requested = stored_on([*operands, out_format])
+    *stored, requested = places_of([*operands, out_format])
     out: Any = out_format if requested is None else requested
     if not isinstance(out, str | Format | ComposedFormat | PatternRef | CompositionRef | None):
         raise FormatError(
@@ -291,7 +291,7 @@ def _promotion() -> tuple[bool, str]:
 def _of_einsum(subscripts: str, operands: tuple[Signature, ...], request: Request, semiring: Semiring) -> ProgramPlan:
     assignment = parse_einsum(subscripts, [x.shape for x in operands])
     statement = Statement(assignment.target, (Product(1, assignment.factors),))
-    return plan(shortened(subscripts), statement, operands, request, semiring)
+    return plan(shorten(subscripts), statement, operands, request, semiring)
 
 
 def plan_statement(

@@ -33,8 +33,8 @@ from jsparse.planning.output import (
     NEW,
     Assembly,
     Stored,
-    assembled,
-    fused,
+    assemble_pattern,
+    fuse_pattern_with_values,
     new_format,
     provisional_output,
     resolve_output,
@@ -54,7 +54,7 @@ from jsparse.planning.plan import (
     Output,
     SumOfProducts,
 )
-from jsparse.planning.rewrites import coordinates_of, free_name, multiplies_matrices, needed_ones, next_collapse
+from jsparse.planning.rewrites import coordinates_of, factors_of_ones, free_name, multiplies_matrices, next_collapse
 from jsparse.planning.signature import (
     NEW_PATTERN,
     CompositionRef,
@@ -64,7 +64,7 @@ from jsparse.planning.signature import (
     Signature,
     bare_signature,
 )
-from jsparse.planning.term import Term, typed_terms
+from jsparse.planning.term import Term, make_terms
 from jsparse.tensor.composed import Composition
 from jsparse.tensor.dynamic_pattern import dynamic_type
 
@@ -100,9 +100,9 @@ class Planner:
         self.steps = 0
         self.made: dict[Hashable, int] = {}  # the values of steps and conversions, and of instructions added by `once`
 
-    def typed(self, statement: Statement, semiring: Semiring) -> tuple[list[Term], OutputRequest]:
-        """The terms of a statement on the operands, and where the result is requested (see `typed_terms`)."""
-        return typed_terms(self.text, statement, self.values, self.request, semiring)
+    def make_terms(self, statement: Statement, semiring: Semiring) -> tuple[list[Term], OutputRequest]:
+        """The terms of a statement on the operands, and where the result is requested (see `term.make_terms`)."""
+        return make_terms(self.text, statement, self.values, self.request, semiring)
 
     def sum(self, terms: Sequence[Term], requested: OutputRequest) -> int:
         """Append the instructions for a sum of terms on plain operands. Returns the number of the result."""
@@ -131,13 +131,13 @@ class Planner:
 
     def with_ones(self, term: Term) -> Term:
         """Add the factors of ones that a term needs."""
-        needed = needed_ones(term)
+        needed = factors_of_ones(term)
         if not needed:
             return term
         made = (self.add(ones, Signature(ones.shape, ones.dtype, False, None)) for _, ones in needed)
         values = (*term.values, *made)
         accesses = (*term.assignment.factors, *(access for access, _ in needed))
-        return self.selected(term, term.assignment.target, accesses, values)
+        return self.select_factors(term, term.assignment.target, accesses, values)
 
     def entry_by_entry(self, term: Term) -> Term:
         """Make factors of the values and the coordinates of a sparse operand, so that one loop visits its entries.
@@ -164,9 +164,9 @@ class Planner:
             signature = bare_signature(PatternRef(table), is_relation=True)
             values.append(self.add(EntryCoordinates(table, access), signature))
         whole = replace(term, sizes={**term.sizes, entry: pattern.nse})
-        return self.selected(whole, term.assignment.target, accesses, values)
+        return self.select_factors(whole, term.assignment.target, accesses, values)
 
-    def collapsed(self, term: Term) -> Term:
+    def collapse_variables(self, term: Term) -> Term:
         """Apply all collapses to a term: each pair of index variables that always occur together becomes one."""
         while (found := next_collapse(term)) is not None:
             accesses, values = list(term.assignment.factors), list(term.values)
@@ -175,7 +175,7 @@ class Planner:
                 accesses[number] = Access(accesses[number].tensor, indices)
                 values[number] = self.once(OnLevels(values[number], pattern), given)
             whole = replace(term, sizes={**term.sizes, found.var: found.size})
-            term = self.selected(whole, whole.assignment.target, accesses, values)
+            term = self.select_factors(whole, whole.assignment.target, accesses, values)
         return term
 
     def compute(self, terms: list[Term], output: Stored | Format, is_step: bool = False) -> int:
@@ -189,10 +189,10 @@ class Planner:
         if output is None:
             terms, repeated = _without_repeats(terms)
             terms = terms if self.schedules else _each(self.entry_by_entry, terms)
-        begun = self._begun()
+        begun = self._snapshot()
         planned = self._in_steps(terms, output)
         if not self.schedules:
-            planned = _each(self.collapsed, planned)
+            planned = _each(self.collapse_variables, planned)
         provisional = provisional_output(self.text, planned, output, nse)
         concordant = self._concordant(planned, provisional)
         if any(a is not b for a, b in zip(planned, concordant, strict=True)):
@@ -200,17 +200,17 @@ class Planner:
         on: PatternRef | None = output if isinstance(output, PatternRef) else None
         assembly: Assembly | None = None
         if output is NEW_PATTERN or isinstance(output, Format):
-            on, assembly = assembled(self.text, concordant, output if isinstance(output, Format) else None, nse)
+            on, assembly = assemble_pattern(self.text, concordant, output if isinstance(output, Format) else None, nse)
         if assembly is not None and isinstance(assembly.result, Pattern) and len(concordant) == 1:
             if not is_step and not self.schedules and _stores_everything(assembly.result):
                 self._forget(begun)
                 return self._on_full_pattern(terms[0], assembly.result)
-            known = _known(concordant[0], assembly, is_step, begun.values)
+            known = _decide_place(concordant[0], assembly, is_step, begun.values)
             if isinstance(known, PatternRef) and self._has_sparse_steps(begun):
                 self._forget(begun)
                 return self.compute([self._on_known(terms[0])], known, is_step)
             on, assembly = (on, assembly) if known is NEW_PATTERN else (known, None)
-        stored = tuple(term.stored_on(self.text, on) for term in concordant)
+        stored = tuple(term.store_on(self.text, on) for term in concordant)
         made = self._output(shape, repeated, on, assembly, stored)
         if on is not None and assembly is not None and isinstance(on.pattern, DynamicType):
             on = replace(on, group=next(self.groups))  # no other value has these index arrays
@@ -238,12 +238,15 @@ class Planner:
         left = [
             n
             for n, (x, indices) in enumerate(zip(term.operands, term.indices, strict=True))
-            if not x.is_bare or not set(indices) <= set(term.kept)
+            if not x.is_bare or not set(indices) <= set(term.result_vars)
         ]
-        return self.selected(term, term.assignment.target, term.assignment.factors, term.values, left) if left else term
+        return (
+            self.select_factors(term, term.assignment.target, term.assignment.factors, term.values, left)
+            if left
+            else term
+        )
 
-    def _begun(self) -> _Begun:
-        """A snapshot of the planner's present state."""
+    def _snapshot(self) -> _Begun:
         return _Begun(len(self.instructions), len(self.values), self.steps, dict(self.made))
 
     def _forget(self, begun: _Begun) -> None:
@@ -263,7 +266,7 @@ class Planner:
         if is_product:
             return [self._last_step(terms[0], output is NEW_PATTERN or isinstance(output, Format))]
         if output is not None or self.schedules:
-            return [term.added for term in terms]
+            return [term.as_summand for term in terms]
         return [self._dense_term(term) for term in terms]
 
     def _dense_term(self, term: Term) -> Term:
@@ -271,18 +274,18 @@ class Planner:
 
         Its operands must also promote to the dtype to which all operands of the sum promote, or be bare patterns.
         """
-        own = self._of_dtype(term, term.added.dtype)
+        own = self._of_dtype(term, term.as_summand.dtype)
         carried = {v for indices in term.indices for v in indices}
-        if set(term.kept) <= carried and (own.dtypes.promoted == term.dtypes.promoted or term.is_bare):
+        if set(term.result_vars) <= carried and (own.dtypes.promoted == term.dtypes.promoted or term.is_bare):
             return self._last_step(own, False)
-        return term.added
+        return term.as_summand
 
     def _last_step(self, term: Term, is_sparse: bool) -> Term:
         """Append the instructions of all steps before the last step. Returns the last step as a term.
 
         If a static result stores far more entries than the path expected, the path is chosen again with the true count.
         """
-        counts, begun = dict[Result, float](), self._begun()
+        counts, begun = dict[Result, float](), self._snapshot()
         while True:
             steps = contraction_path(term, is_sparse, counts)
             last = self._along(steps, term, counts) if steps else term
@@ -306,7 +309,7 @@ class Planner:
                 return None
         used = {n for step in steps for n in step.operands}
         left = [n for n in range(len(values)) if n not in used]
-        return self._of_dtype(self.selected(term, term.assignment.target, accesses, values, left), term.dtype)
+        return self._of_dtype(self.select_factors(term, term.assignment.target, accesses, values, left), term.dtype)
 
     def _entries(self, value: int) -> int:
         """The number of entries of a value's static pattern; 0 if the value has no static pattern."""
@@ -315,7 +318,7 @@ class Planner:
 
     def _step(self, step: Step, product: Term, accesses: Sequence[Access], values: Sequence[int]) -> int:
         """Append the instructions of a step, unless an equal step was planned. Returns the number of its value."""
-        taken = replace(self.selected(product, accesses[-1], accesses, values, step.operands), coefficient=1)
+        taken = replace(self.select_factors(product, accesses[-1], accesses, values, step.operands), coefficient=1)
         dtype = product.dtypes.intermediate
         key = taken.values, form_of(*taken.indices, step.indices), step.is_dense, dtype
         if key in self.made:
@@ -332,7 +335,7 @@ class Planner:
         """Give a term the dtypes that follow from its operands and from the dtype `result` of its result."""
         return replace(term, dtypes=dtypes_of(self.text, term.operands, preferred=result, semiring=term.semiring))
 
-    def selected(
+    def select_factors(
         self,
         product: Term,
         target: Access,
@@ -365,11 +368,11 @@ class Planner:
             return term
         values, operands = list(term.values), list(term.operands)
         for one in conversions:
-            values[one.operand] = self._converted(values[one.operand], one)
+            values[one.operand] = self._add_conversion(values[one.operand], one)
             operands[one.operand] = self.values[values[one.operand]]
         return replace(term, operands=tuple(operands), values=tuple(values))
 
-    def _converted(self, value: int, conversion: Conversion) -> int:
+    def _add_conversion(self, value: int, conversion: Conversion) -> int:
         format = conversion.format
         key = value, format
         if key not in self.made:
@@ -394,7 +397,7 @@ class Planner:
         if on is None:
             return DenseOutput(shape, repeated)
         if assembly is not None:
-            return AssembledPattern(assembly, fused(assembly, terms))
+            return AssembledPattern(assembly, fuse_pattern_with_values(assembly, terms))
         return OnPattern(on.pattern, None if isinstance(on.pattern, Pattern) else self._source(on))
 
     def _source(self, on: PatternRef) -> int | None:
@@ -434,7 +437,7 @@ def _stores_everything(pattern: Pattern) -> bool:
     return pattern.nse == prod(pattern.shape) > 0 and len(pattern.format.levels) == len(pattern.shape)
 
 
-def _known(term: Term, assembly: Assembly, is_step: bool, first: int) -> Stored:
+def _decide_place(term: Term, assembly: Assembly, is_step: bool, first: int) -> Stored:
     """Decide where the result of a term is stored, after planning has found its static pattern (`assembly.result`).
 
     The result of a step that stores every element is dense (None). If all entries of an operand are reached, the result
@@ -447,9 +450,9 @@ def _known(term: Term, assembly: Assembly, is_step: bool, first: int) -> Stored:
     if is_step and found.nse == prod(found.shape):
         return None
     for x, indices in zip(term.operands, term.indices, strict=True):
-        if x.stored is not None and indices == term.kept and x.stored.pattern == found:
+        if x.stored is not None and indices == term.result_vars and x.stored.pattern == found:
             return x.stored
-    if any(v not in term.kept for indices in term.indices for v in indices):
+    if any(v not in term.result_vars for indices in term.indices for v in indices):
         return NEW_PATTERN
     cores = [x.core.pattern for x in term.operands if x.core is not None]
     given = zip(term.operands, term.values, strict=True)
@@ -471,7 +474,7 @@ def _steps_of_search(core: Pattern) -> float:
 
 def _without_repeats(terms: list[Term]) -> tuple[list[Term], tuple[int, ...]]:
     """Remove index variables that no term carries from a dense result. Returns the terms and the removed dimensions."""
-    kept = terms[0].kept
+    kept = terms[0].result_vars
     carried = {v for term in terms for indices in term.indices for v in indices}
     dims = tuple(dim for dim, v in enumerate(kept) if v not in carried)
     if not dims:

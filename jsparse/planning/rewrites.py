@@ -72,8 +72,8 @@ def _is_matrix(product: Term, number: int, stored: tuple[IndexVar, ...]) -> bool
     own = set(product.indices[number])
     if product.operands[number].stored is not None or own.isdisjoint(stored):
         return False
-    summed = own.difference(stored, product.kept)
-    return bool(summed) and bool(own.intersection(product.kept).difference(stored))
+    summed = own.difference(stored, product.result_vars)
+    return bool(summed) and bool(own.intersection(product.result_vars).difference(stored))
 
 
 @memoize(maxsize=REMEMBERED)
@@ -99,7 +99,7 @@ def free_name(product: Term, name: str, size: int) -> IndexVar:
     return name
 
 
-def needed_ones(product: Term) -> list[tuple[Access, Ones]]:
+def factors_of_ones(product: Term) -> list[tuple[Access, Ones]]:
     """The factors of ones that a product needs: one for each summed index variable over which no loop runs.
 
     Loops walk the cores of patterns and run over the axes of arrays. If no values lie on a pattern, no loop runs over
@@ -146,10 +146,10 @@ def next_collapse(product: Term) -> Collapsed | None:
     """Find the next two index variables of a product to collapse; None if there are none."""
     for first, second in _adjacent(product):
         held = _holders(product, first, second)
-        if held is None or {first, second} & set(product.kept):
+        if held is None or {first, second} & set(product.result_vars):
             continue
         cores = tuple(x.core for x in held)
-        patterns = _private(cores[0], held[0].level) if len(held) == 1 else _shared(held)
+        patterns = _private(cores[0], held[0].level) if len(held) == 1 else _merge_first_levels(held)
         if patterns is None:
             continue
         size = patterns[0].shape[held[0].level]
@@ -197,15 +197,15 @@ def _operand(product: Term, held: _Held, core: Pattern, var: IndexVar) -> tuple[
     return held.number, core.extended([product.sizes[v] for v in names[len(core.shape) :]]), names
 
 
-def _shared(held: Sequence[_Held]) -> tuple[Pattern, ...] | None:
+def _merge_first_levels(held: Sequence[_Held]) -> tuple[Pattern, ...] | None:
     """Replace the first two levels of each pattern by one level. None if that is impossible or does not pay."""
     if any(x.level or x.core.format.levels[1].kind.is_full for x in held):
         return None
-    return _numbered(tuple(x.core for x in held)) if max(len(x.core.shape) for x in held) > 2 else None
+    return _number_first_coordinates(tuple(x.core for x in held)) if max(len(x.core.shape) for x in held) > 2 else None
 
 
 @memoize(maxsize=REMEMBERED)
-def _numbered(cores: tuple[Pattern, ...]) -> tuple[Pattern, ...] | None:
+def _number_first_coordinates(cores: tuple[Pattern, ...]) -> tuple[Pattern, ...] | None:
     keys = []
     for core in cores:
         first, second = core.format.order[:2]

@@ -100,7 +100,7 @@ class PatternRef:
             return Core(core_of(self.pattern), 0)
         return Core(core_type(self.pattern), self.group, self.derived)
 
-    def extended(self, sizes: Sequence[int], axes: Sequence[int]) -> PatternRef:
+    def extend_and_transpose(self, sizes: Sequence[int], axes: Sequence[int]) -> PatternRef:
         """Add dimensions of `sizes`, stored in dense levels, and then permute all dimensions by `axes`."""
         if isinstance(self.pattern, Pattern):
             return replace(self, pattern=self.pattern.extended(sizes).transposed(axes))
@@ -134,7 +134,7 @@ class Core:
         return len(self.pattern.shape)
 
 
-def stored_on(operands: Sequence[Any]) -> list[PatternRef | CompositionRef | None]:
+def places_of(operands: Sequence[Any]) -> list[PatternRef | CompositionRef | None]:
     """The pattern or composition on which each operand is stored.
 
     Dynamic patterns are grouped by the identity of their index arrays.

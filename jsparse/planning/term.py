@@ -76,28 +76,27 @@ class Term:
         return tuple(tuple(map(str, factor.indices)) for factor in self.assignment.factors)
 
     @cached_property
-    def kept(self) -> tuple[IndexVar, ...]:
-        """The index variables of the result."""
+    def result_vars(self) -> tuple[IndexVar, ...]:
         return self.assignment.target.variables()
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the result."""
-        return tuple(self.sizes[v] for v in self.kept)
+        return tuple(self.sizes[v] for v in self.result_vars)
 
     @cached_property
     def walks(self) -> dict[WalkKey, PatternAccess]:
         """The accesses to the patterns on which the operands are stored."""
         return _walks([(x.stored, names) for x, names in zip(self.operands, self.indices, strict=True)])
 
-    def walked(self, result: PatternRef | None) -> dict[WalkKey, PatternAccess]:
+    def walks_with(self, result: PatternRef | None) -> dict[WalkKey, PatternAccess]:
         """The accesses to the patterns of the operands and of the result."""
         stored = [(x.stored, names) for x, names in zip(self.operands, self.indices, strict=True)]
-        return _walks([*stored, (result, self.kept)])
+        return _walks([*stored, (result, self.result_vars)])
 
-    def walked_by_result(self, result: PatternRef) -> dict[WalkKey, PatternAccess]:
+    def walk_of_result(self, result: PatternRef) -> dict[WalkKey, PatternAccess]:
         """The access to the pattern of the result; empty if the pattern has no sparse level."""
-        return _walks([(result, self.kept)])
+        return _walks([(result, self.result_vars)])
 
     def walk_of(self, operand_index: int) -> PatternAccess:
         """The access to the pattern of one operand."""
@@ -119,13 +118,13 @@ class Term:
         """
         return self.semiring.distributes_empty or (self.semiring.distributes and 0 not in self.sizes.values())
 
-    def extended(self, operand_index: int) -> PatternRef:
+    def extend_to_result(self, operand_index: int) -> PatternRef:
         """Extend an operand's pattern by dense levels for the index variables of the result that the pattern lacks."""
         on, indices = self.operands[operand_index].stored, self.indices[operand_index]
         assert on is not None
-        added = [v for v in self.kept if v not in indices]
+        added = [v for v in self.result_vars if v not in indices]
         names = (*indices, *added)
-        return on.extended([self.sizes[v] for v in added], [names.index(v) for v in self.kept])
+        return on.extend_and_transpose([self.sizes[v] for v in added], [names.index(v) for v in self.result_vars])
 
     def prereduction(self, operand_index: int) -> tuple[tuple[IndexVar, ...], str | None]:
         """Return an operand's index variables after its prereduction, and the prereduction's subscripts or None.
@@ -139,13 +138,13 @@ class Term:
             return names, None
         left = distinct = tuple(dict.fromkeys(names))
         if self.sums_apart:
-            others = {v for n in range(len(self.operands)) if n != operand_index for v in self._looped(n)}
-            left = tuple(v for v in distinct if v in others or v in self.kept)
+            others = {v for n in range(len(self.operands)) if n != operand_index for v in self._loop_vars_of(n)}
+            left = tuple(v for v in distinct if v in others or v in self.result_vars)
             if any(self.sizes[v] == 0 for v in distinct if v not in left):
                 left = distinct  # an empty sum contributes nothing, but 0 times NaN is NaN
         return left, None if left == names else "->".join(subscripts_of(names, left))
 
-    def _looped(self, operand_index: int) -> tuple[IndexVar, ...]:
+    def _loop_vars_of(self, operand_index: int) -> tuple[IndexVar, ...]:
         """The index variables of an operand over which loops run. For a bare pattern, only levels of its core count."""
         if not self.operands[operand_index].is_bare:
             return self.indices[operand_index]
@@ -154,7 +153,7 @@ class Term:
     @cached_property
     def unread(self) -> tuple[IndexVar, ...]:
         """The summed index variables over which no loop runs: only dense levels of bare patterns carry them."""
-        looped = {v for n in range(len(self.operands)) for v in self._looped(n)} | set(self.kept)
+        looped = {v for n in range(len(self.operands)) for v in self._loop_vars_of(n)} | set(self.result_vars)
         return tuple(v for v in dict.fromkeys(v for names in self.indices for v in names) if v not in looped)
 
     @property
@@ -162,7 +161,7 @@ class Term:
         """Whether no operand has values."""
         return all(x.is_bare for x in self.operands)
 
-    def stored_on(self, text: str, on: PatternRef | None) -> Term:
+    def store_on(self, text: str, on: PatternRef | None) -> Term:
         """Decide that the result of the term is stored on the pattern `on`, or that it is dense (None).
 
         Raises ShapeError if the result is too large for memory.
@@ -182,7 +181,7 @@ class Term:
         return None if self.on is None else self.on.pattern
 
     @property
-    def added(self) -> Term:
+    def as_summand(self) -> Term:
         """Return the term as a part of a sum. Its result has a wide dtype, since only the sum is rounded."""
         return replace(self, dtypes=self.dtypes.of_term)
 
@@ -201,23 +200,23 @@ class Term:
         return replace(spec.with_dtype(self.dtypes.computed, self.factor_dtypes), schedule=self.schedule)
 
     @cached_property
-    def scaled_spec(self) -> Spec | None:
+    def spec_with_coefficient(self) -> Spec | None:
         """The spec with the coefficient as one more factor, of rank 0 and of the result's dtype."""
         spec = self.spec
         if spec is None or self.coefficient == 1:
             return spec
         scaled = replace(spec, factors=(*spec.factors, ArrayAccess(())))
-        return scaled.with_dtype(self.dtypes.computed, self.scaled_factor_dtypes)
+        return scaled.with_dtype(self.dtypes.computed, self.factor_dtypes_with_coefficient)
 
     @property
-    def scaled_factor_dtypes(self) -> tuple[np.dtype, ...]:
-        """The dtypes of the factors of `scaled_spec`."""
+    def factor_dtypes_with_coefficient(self) -> tuple[np.dtype, ...]:
+        """The dtypes of the factors of `spec_with_coefficient`."""
         return self.factor_dtypes if self.coefficient == 1 else (*self.factor_dtypes, self.dtype)
 
     @property
     def _is_walked(self) -> bool:
         """Whether a pattern is walked. If none is, XLA computes the product of promoted operands."""
-        return bool(self.walked(self.on))
+        return bool(self.walks_with(self.on))
 
     @cached_property
     def operand_dtypes(self) -> tuple[np.dtype | None, ...]:
@@ -256,11 +255,11 @@ class Term:
         """
         lying = [(self.values[n], self.key_of(n), x.core) for n, x in enumerate(self.operands) if x.core is not None]
         if self.on is not None and self.on.core is not None:
-            (key,) = self.walked_by_result(self.on)
+            (key,) = self.walk_of_result(self.on)
             lying.append((OUTPUT, key, self.on.core))
         return tuple(
             next(n for n, lies, core in lying if lies == key and core is not None and core.derived == walk.derived)
-            for key, walk in self.walked(self.on).items()
+            for key, walk in self.walks_with(self.on).items()
             if not isinstance(walk.pattern, Pattern)
         )
 
@@ -275,7 +274,7 @@ class Term:
         Returns None if no pattern is walked.
         """
         on_core = [_levels(x.stored, indices) for x, indices in zip(self.operands, self.indices, strict=True)]
-        walks = self.walked(result)
+        walks = self.walks_with(result)
         if not walks:
             return None
         numbers = {key: n for n, key in enumerate(walks)}
@@ -289,11 +288,11 @@ class Term:
         valued = [n for n, x in enumerate(self.operands) if not x.is_bare]
         factors = tuple(access(self.prereduction(n)[0], on_core[n]) for n in valued)
         sizes = tuple((v, self.sizes[v]) for v in self.assignment.variables())
-        stored = access(self.kept, _levels(result, self.kept))
+        stored = access(self.result_vars, _levels(result, self.result_vars))
         return Spec(factors, stored, tuple(walks.values()), sizes, semiring=self.semiring)
 
 
-def typed_terms(
+def make_terms(
     text: str, statement: Statement, operands: Sequence[Signature], request: Request, semiring: Semiring
 ) -> tuple[list[Term], OutputRequest]:
     """Make the terms of a statement, with the signatures of their operands. Returns the terms and the output's request.
@@ -313,10 +312,10 @@ def typed_terms(
     shapes = [(access, operand.shape) for access, operand in accesses]
     given_shape = None if request.shape is None else (target, request.shape)
     if isinstance(output, PatternRef) and len(output.pattern.shape) < len(target.indices):
-        output = extended_to(text, target, output, checked_sizes(text, shapes, None, given_shape))
+        output = extend_to_target(text, target, output, infer_sizes(text, shapes, None, given_shape))
     if isinstance(output, PatternRef | CompositionRef):
         pattern = target, output.pattern.shape
-    sizes = checked_sizes(text, shapes, pattern, given_shape)
+    sizes = infer_sizes(text, shapes, pattern, given_shape)
     values = [n if x.same is None else x.same for n, x in enumerate(operands)]
     dtypes, terms = _dtypes(text, statement, operands, request, semiring), []
     for term in statement.terms:
@@ -371,7 +370,7 @@ def _levels(on: PatternRef | None, indices: tuple[IndexVar, ...]) -> tuple[Core,
     return core, tuple(indices[dim] for dim in on.pattern.format.order)
 
 
-def checked_sizes(
+def infer_sizes(
     text: str,
     operands: Sequence[tuple[Access, Sequence[int]]],
     out: tuple[Access, Sequence[int]] | None = None,
@@ -425,7 +424,7 @@ def _check_given_shape(
         )
 
 
-def extended_to(text: str, target: Access, out: PatternRef, sizes: Mapping[IndexVar, int]) -> PatternRef:
+def extend_to_target(text: str, target: Access, out: PatternRef, sizes: Mapping[IndexVar, int]) -> PatternRef:
     """Extend the pattern `out` by dense levels for the target's indices that `out` lacks. `sizes` are known sizes.
 
     Raises ShapeError if no choice of indices has the pattern's sizes, or if several choices have them.
@@ -453,7 +452,7 @@ def extended_to(text: str, target: Access, out: PatternRef, sizes: Mapping[Index
         )
     added = [v for v in names if v not in first]
     order = (*first, *added)
-    return out.extended([sizes[v] for v in added], [order.index(v) for v in names])
+    return out.extend_and_transpose([sizes[v] for v in added], [order.index(v) for v in names])
 
 
 def _first_choice(names: Sequence[IndexVar], shape: Sequence[int], sizes: Mapping[IndexVar, int]) -> Names | None:

@@ -21,7 +21,7 @@ from jsparse.compiler.runtime.recipe import write_recipe
 from jsparse.compiler.runtime.routine import parameters
 from jsparse.compiler.schedule import Plan, plan
 from jsparse.compiler.schedule.layout import Stored, pattern_type
-from jsparse.compiler.schedule.ordered import ordered_plan
+from jsparse.compiler.schedule.ordered import plan_in_order
 from jsparse.compiler.statement import Statement
 from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Access, IndexVar
@@ -114,7 +114,7 @@ def plan_assembly(reached: OutputPattern, order: tuple[IndexVar, ...]) -> Assemb
     listed = reached.term_plans()
     columns = sum(chosen.cost.work for chosen in listed)
     unsorted = sum(chosen.cost.work + chosen.cost.iterations for chosen in listed) + SORT * columns
-    ordered = ordered_plan(reached.problem(), reached.stored, order) if order else None
+    ordered = plan_in_order(reached.problem(), reached.stored, order) if order else None
     if ordered is not None and ordered.cost.total <= unsorted:
         return single_plan_assembly(reached, ordered)
     return AssemblyPlan(tuple(listed), reached.terms, False)

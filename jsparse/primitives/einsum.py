@@ -52,7 +52,7 @@ import jax
 import jax.numpy as jnp
 
 from jsparse import _compat
-from jsparse.compiler.dtypes import unrounded
+from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask
 from jsparse.errors import LinearityError, NotYetSupportedError
 from jsparse.formats import Pattern
@@ -165,7 +165,7 @@ def _selection_jvp(factors: Sequence[Any], index: Sequence[Any], changes: dict[i
     def sum_masked(multiplied: Sequence[int], arrays: Sequence[Any]) -> Any:
         stated = replace(compared, factors=(*compared.factors, *(spec.factors[n] for n in multiplied)))
         taken = (*factors, out, *arrays)
-        stated = stated.with_dtype(unrounded(out.dtype.name), [x.dtype for x in taken])
+        stated = stated.with_dtype(arithmetic_dtype(out.dtype.name), [x.dtype for x in taken])
         return einsum_p.bind(*_compat.same_varying((*taken, *index)), spec=stated)
 
     parts = []

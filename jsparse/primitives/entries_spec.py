@@ -14,7 +14,7 @@ from jsparse.compiler.output_kind import Coordinates, Write
 from jsparse.compiler.problem import Problem, TensorType
 from jsparse.compiler.scalar import Number, Scalar, product_of
 from jsparse.compiler.schedule import Plan, Schedule
-from jsparse.compiler.schedule.ordered import ordered_plan
+from jsparse.compiler.schedule.ordered import plan_in_order
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.compiler.statement import Statement
 from jsparse.formats import DynamicType, Pattern
@@ -130,6 +130,6 @@ class Entries:
 @memoize(maxsize=256)
 def entries_plan(work: Entries, dtypes: tuple[str, ...]) -> Plan:
     """The plan of the kernel that finds the entries and computes their values."""
-    found = ordered_plan(work.problem(dtypes), work.reached.stored, work.order, work.schedule)
+    found = plan_in_order(work.problem(dtypes), work.reached.stored, work.order, work.schedule)
     assert found is not None
     return found

@@ -31,7 +31,7 @@ import numpy as np
 from jsparse.base.arrays import Array
 from jsparse.base.memo import memoize
 from jsparse.compiler.backends import DEFAULT
-from jsparse.compiler.dtypes import accumulator, is_complex, part, unrounded
+from jsparse.compiler.dtypes import accumulator, arithmetic_dtype, is_complex, part
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.kernel_call import KernelCall, call_of, stage
 from jsparse.compiler.schedule import Plan, Schedule, build_loops, plan
@@ -174,7 +174,7 @@ def execute_sum(*operands: Array, work: Sum) -> jax.Array:
     dtypes = tuple(tuple(np.dtype(x.dtype).name for x in factors) for _, factors, _ in einsums)
     found = plan_sum(tuple(spec for spec, _ in given), dtypes, work.dtype)
     if found is None:
-        wide = unrounded(work.dtype)
+        wide = arithmetic_dtype(work.dtype)
         terms = (execute(*own, spec=replace(spec, dtype=wide)).reshape(work.shape) for spec, own in given)
         return reduce(add, terms).astype(work.dtype)
     plans, _, _, call = found

@@ -18,7 +18,7 @@ from jsparse import _compat
 from jsparse.base import _native
 from jsparse.base.arrays import allocate_aligned
 from jsparse.compiler.runtime.routine import Routine
-from jsparse.compiler.signature import encoded
+from jsparse.compiler.signature import encode_buffers
 from jsparse.errors import LeafError
 
 
@@ -111,7 +111,7 @@ def is_rare(work: Hashable, lost: float) -> bool:
 @lru_cache(maxsize=256)
 def _prepare_call(routine: Routine) -> tuple[int, np.ndarray, list[int], str]:
     """The address of a routine, its parameters, the signature of its buffers, and its recipe."""
-    return routine.address, routine.table(), encoded(routine.buffer_types), routine.recipe
+    return routine.address, routine.table(), encode_buffers(routine.buffer_types), routine.recipe
 
 
 def run_routine(

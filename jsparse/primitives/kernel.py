@@ -11,7 +11,7 @@ import numpy as np
 
 from jsparse import _compat
 from jsparse.base.arrays import allocate_aligned
-from jsparse.compiler.runtime.bound_arrays import carried_text, named_patterns
+from jsparse.compiler.runtime.bound_arrays import patterns_named_in, write_carried
 from jsparse.compiler.runtime.kernel_call import INVALID, KernelCall, bind, title_of
 from jsparse.compiler.signature import element_code
 from jsparse.formats import Pattern
@@ -105,7 +105,7 @@ def custom_call(ctx: Any, operands: Sequence[Any], call: KernelCall, *keepalive:
     handle.check_operands([(element_code(x.dtype), x.shape) for x in (*ctx.avals_in, *ctx.avals_out)])
     _compat.keep_alive(ctx, _KeepAlive(handle, *keepalive))
     rule, attributes = jax.ffi.ffi_lowering(TARGET), {"key": call.key, "recipe": call.recipe, "bound": call.bound}
-    patterns = named_patterns(call.bound) if _compat.is_for_export(ctx) else ()
+    patterns = patterns_named_in(call.bound) if _compat.is_for_export(ctx) else ()
     name = f"jsparse {title_of(call.recipe)}"
     if not patterns:
         with _compat.name_operation(name):
@@ -117,7 +117,7 @@ def custom_call(ctx: Any, operands: Sequence[Any], call: KernelCall, *keepalive:
     arrays = [jax.core.ShapedArray(array.shape, array.dtype) for p in patterns for array in p.arrays]
     ctx = ctx.replace(avals_in=(*ctx.avals_in, *arrays))
     with _compat.name_operation(name):
-        return rule(ctx, *operands, *constants, **attributes, carried=carried_text(patterns))
+        return rule(ctx, *operands, *constants, **attributes, carried=write_carried(patterns))
 
 
 class _KeepAlive:

@@ -19,7 +19,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.runtime.assembly_call import AssemblyCall
 from jsparse.compiler.runtime.kernel_call import KernelCall
 from jsparse.compiler.runtime.routine import Routine, parameters, swap_parameters
-from jsparse.compiler.signature import element_code, encoded
+from jsparse.compiler.signature import element_code, encode_buffers
 from jsparse.errors import DTypeError, LeafError, LinearityError, PatternError
 from jsparse.formats import DynamicType, Format, default_format
 from jsparse.formats.dynamic import slots_dtype
@@ -210,7 +210,9 @@ def _abstract(
     given = [*((x.dtype, x.shape) for x in operands), *((dtype, shape) for shape, dtype in results)]
     described = [(element_code(dtype), shape) for dtype, shape in given]
     try:
-        _native.check_buffers(encoded(routine.buffer_types), [None if n < 0 else described[n] for n in routine.slots])
+        _native.check_buffers(
+            encode_buffers(routine.buffer_types), [None if n < 0 else described[n] for n in routine.slots]
+        )
     except (IndexError, ValueError) as error:
         raise LeafError(
             f"Expected operands that fit the routine {routine.recipe[:80]}, but a buffer does not: {error}. Pass the "
@@ -281,7 +283,7 @@ def _batch(
     if inner:
         moved = [x.reshape(size * x.shape[1], *x.shape[2:]) for x in moved]
     flat = tuple(((size * s[0], *s[1:]) if inner else (size, *s), d) for s, d in results)
-    out = routine_p.bind(*moved, routine=routine.batched(size), results=flat, keepalive=keepalive)
+    out = routine_p.bind(*moved, routine=routine.with_batch_axis(size), results=flat, keepalive=keepalive)
     return [x.reshape(size, *shape) for x, (shape, _) in zip(out, results, strict=True)], [0] * len(results)
 
 

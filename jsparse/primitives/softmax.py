@@ -33,7 +33,7 @@ import jax.numpy as jnp
 from jsparse import _compat
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import memoize
-from jsparse.compiler.dtypes import unrounded
+from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.compiler.semiring import Semiring
 from jsparse.formats import DynamicType
 from jsparse.notation import IndexVar
@@ -97,7 +97,7 @@ def _without_padding(values: Any, index: Sequence[Any], spec: Spec) -> Any:
 
 
 def _widen(values: Any) -> Any:
-    return values.astype(unrounded(values.dtype.name))
+    return values.astype(arithmetic_dtype(values.dtype.name))
 
 
 def compute_softmax(

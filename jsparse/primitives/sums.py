@@ -28,7 +28,7 @@ from jax.typing import DTypeLike
 from jsparse import _compat
 from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.dtypes import unrounded
+from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.errors import LeafError
 from jsparse.notation import IndexVar
 from jsparse.primitives.batch import batch_spec, one_by_one
@@ -104,7 +104,7 @@ def _einsum(spec: Spec, operands: Operands) -> jax.Array:
 
 def compute_sum(*operands: Array, work: Sum) -> jax.Array:
     """Compute the sum by einsums and additions."""
-    wide = unrounded(work.dtype)
+    wide = arithmetic_dtype(work.dtype)
     terms = (_einsum(replace(spec, dtype=wide), own).reshape(work.shape) for spec, own in work.terms(operands))
     return reduce(add, terms).astype(work.dtype)
 
@@ -170,7 +170,7 @@ def _batch(operands: Operands, axes: Sequence[int | None], *, work: Sum) -> tupl
     shape = (*work.shape[:at], size, *work.shape[at:])
     if not same:
         return sum_of_einsums(grown, shape, work.dtype), at
-    wide = unrounded(work.dtype)
+    wide = arithmetic_dtype(work.dtype)
     both = sum_of_einsums(grown, shape, wide) + jnp.expand_dims(sum_of_einsums(same, work.shape, wide), at)
     return both.astype(work.dtype), at
 

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jsparse.convert.creation import asarray
-from jsparse.errors import ConfigError, NotYetSupportedError, PatternError, ShapeError, represented
+from jsparse.errors import ConfigError, NotYetSupportedError, PatternError, ShapeError, short_repr
 from jsparse.formats import Pattern
 from jsparse.sharded.exchange import Halos, find_halos
 from jsparse.sharded.tensor import FUNCTIONS, Layout, ShardedTensor
@@ -44,7 +44,7 @@ def shard(A: TensorLike, mesh: Mesh, axis: str) -> ShardedTensor:
     if axis not in mesh.axis_names:
         raise ConfigError(
             f"Expected an axis of the mesh, whose axes are {', '.join(map(repr, mesh.axis_names)) or 'none'}, in "
-            f"jsparse.shard, but got {represented(axis)}."
+            f"jsparse.shard, but got {short_repr(axis)}."
         )
     if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(A)):
         raise PatternError(
@@ -53,7 +53,7 @@ def shard(A: TensorLike, mesh: Mesh, axis: str) -> ShardedTensor:
         )
     matrix = asarray(A)
     if not isinstance(matrix, SparseTensor) or matrix.ndim != 2:
-        raise ShapeError(f"Expected a sparse matrix in jsparse.shard, but got {represented(A)}.")
+        raise ShapeError(f"Expected a sparse matrix in jsparse.shard, but got {short_repr(A)}.")
     matrix = matrix.asformat("csr")
     rows, columns = matrix.shape
     devices = mesh.shape[axis]

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.compiler.dtypes import unrounded
+from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.errors import PatternError
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
@@ -73,7 +73,7 @@ def _with_backgrounds(equation: Equation, operands: Sequence[tuple[Value, str]],
     """
     (lhs, left), (rhs, right) = operands
     sizes = {**dict(zip(left, lhs.shape, strict=True)), **dict(zip(right, rhs.shape, strict=True))}
-    total = jnp.zeros((), unrounded(equation.dtype.name))
+    total = jnp.zeros((), arithmetic_dtype(equation.dtype.name))
     for a in _addends(equation, lhs, left):
         for b in _addends(equation, rhs, right):
             of_left, of_right = ("".join(own for _, own in factors) for factors in (a, b))
@@ -99,7 +99,7 @@ def _addends(equation: Equation, x: Value, letters: str) -> list[Factors]:
         return [[(dense(x), letters)]]
     if x.background.is_zero:
         return [[(x.tensor, "".join(letters[dim] for dim in x.dims))]]
-    products, wide = x.background.products, unrounded(x.dtype.name)
+    products, wide = x.background.products, arithmetic_dtype(x.dtype.name)
     if not products:
         check_known(x, equation)
         products = ((x.background.as_array(x.ndim, x.dtype),),)

@@ -16,8 +16,8 @@ import numpy as np
 
 from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes
-from jsparse.compiler.dtypes import unrounded
-from jsparse.errors import PatternError, shortened
+from jsparse.compiler.dtypes import arithmetic_dtype
+from jsparse.errors import PatternError, shorten
 from jsparse.ops.elementwise.map import on_one_pattern
 from jsparse.ops.shaping.ordering import sort
 from jsparse.primitives.portable.ordering import to_ordered_integers
@@ -212,7 +212,7 @@ def scans(equation: Equation, x: SparseValue) -> Value:
     def refuse() -> jax.Array:
         raise PatternError(
             f"Expected a tensor to select elements of {equation}, which would be a dense array of shape "
-            f"{shortened(x.shape)}. Write jnp.where(A != 0, f(A), 0) for those at stored entries, or pass A.todense()."
+            f"{shorten(x.shape)}. Write jnp.where(A != 0, f(A), 0) for those at stored entries, or pass A.todense()."
         )
 
     found = Deferred(x.shape, x.dtype, refuse, lambda tensor: _scan_at_slots(equation, x, tensor))
@@ -227,7 +227,7 @@ def _scan_at_slots(equation: Equation, x: SparseValue, tensor: SparseTensor) -> 
     union: Any = x.tensor
     if not on_one_pattern(union, tensor):
         union = x.tensor.map(jnp.ones_like) + tensor.map(jnp.ones_like)
-    lines, wide = Lines.of(union, equation.params["axis"], equation.params["reverse"]), unrounded(x.dtype.name)
+    lines, wide = Lines.of(union, equation.params["axis"], equation.params["reverse"]), arithmetic_dtype(x.dtype.name)
 
     def within(before: tuple[jax.Array, jax.Array], after: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         return before[0] | after[0], jnp.where(after[0], after[1], combine(before[1], after[1]))

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
-from jsparse.compiler.dtypes import unrounded
+from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.reductions.stored import counts
 from jsparse.sparsification.equation import Equation
@@ -52,7 +52,7 @@ def _sums_with_background(x: SparseValue, axes: Sequence[int]) -> jax.Array:
     from b are added: Σ b + Σ (x - b). Dimensions along which b is constant are summed first if the remaining array is
     no larger than b or the entries.
     """
-    wide = np.dtype(unrounded(x.dtype.name))
+    wide = np.dtype(arithmetic_dtype(x.dtype.name))
     if (first := _constant_axes(x, axes)) is not None:
         stored: Any = x.tensor.sum(first, dtype=wide, out_format="dense")
         found = stored + _combine_background(x, first, wide, jnp.multiply)
@@ -65,7 +65,7 @@ def _sums_with_background(x: SparseValue, axes: Sequence[int]) -> jax.Array:
 
 def _sums_with_products(x: SparseValue, axes: Sequence[int]) -> jax.Array:
     """Sum a background that is a sum of products, and the differences of the entries from this background."""
-    wide = np.dtype(unrounded(x.dtype.name))
+    wide = np.dtype(arithmetic_dtype(x.dtype.name))
     letters = letters_of(x.ndim)
     kept = [dim for dim in range(x.ndim) if dim not in axes]
     found: Any = subtract_background(x).sum(tuple(axes), dtype=wide, out_format="dense")
@@ -163,7 +163,7 @@ def _of_stored(name: str, tensor: SparseTensor, axes: Sequence[int]) -> jax.Arra
 def _with_background(name: str, stored: jax.Array, x: SparseValue, axes: Sequence[int]) -> jax.Array:
     """Combine the reduction of stored entries with the background, where some reduced elements are not stored."""
     if name == "reduce_prod":
-        wide = np.dtype(unrounded(x.dtype.name))
+        wide = np.dtype(arithmetic_dtype(x.dtype.name))
         return (stored.astype(wide) * _combine_background(x, axes, wide, jnp.power)).astype(x.dtype)
     background = jnp.squeeze(x.background.as_array(x.ndim, x.dtype), tuple(axes))
     _, is_full = _count_unstored(x.tensor, axes, np.dtype(np.int32))

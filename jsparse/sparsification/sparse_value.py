@@ -14,7 +14,7 @@ from jax.typing import DTypeLike
 
 from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.dtypes import unrounded
+from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.errors import PatternError
 from jsparse.notation.background import dense_background
 from jsparse.ops.elementwise.map import on_one_pattern
@@ -180,7 +180,7 @@ def as_array(x: SparseValue) -> jax.Array:
 
 def subtract_background(x: SparseValue) -> SparseTensor:
     """Subtract the background from a value. The result is 0 outside the entries. Narrow floats become float32."""
-    tensor, wide = whole(x).tensor, unrounded(x.dtype.name)
+    tensor, wide = whole(x).tensor, arithmetic_dtype(x.dtype.name)
     background = SparseTensor._wrap(jnp.broadcast_to(background_array(x).at(tensor), (tensor.nse,)), tensor.pattern)
     return tensor.astype(wide).map(jnp.subtract, background.astype(wide))
 

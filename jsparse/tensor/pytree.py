@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.export
 
-from jsparse.errors import PatternError, represented
+from jsparse.errors import PatternError, short_repr
 from jsparse.formats import Pattern
 from jsparse.formats.serialized import pattern_bytes, read_pattern, read_type, type_bytes
 from jsparse.tensor.dynamic_pattern import Derived, DigestKey, DynamicPattern, unflatten_pattern
@@ -152,13 +152,13 @@ def from_state(target: Valued, state: Any) -> Valued:
     if not isinstance(state, dict) or set(state) != expected:
         found = sorted(map(str, state)) if isinstance(state, dict) else state
         raise PatternError(
-            f"Expected the state of {target!r}, a dict of {', '.join(sorted(expected))}, but got {represented(found)}."
+            f"Expected the state of {target!r}, a dict of {', '.join(sorted(expected))}, but got {short_repr(found)}."
         )
     arrays = state.get("arrays", {})
     if state["pattern"] != target.pattern.digest or set(arrays) != {str(n) for n in range(len(leaves) - 1)}:
         raise PatternError(
             f"Expected the state of a tensor on {target.pattern!r} (digest {target.pattern.digest[:12]}), but it was "
-            f"saved on another pattern (digest {represented(state['pattern'], 12)}). Restore into a tensor on that "
+            f"saved on another pattern (digest {short_repr(state['pattern'], 12)}). Restore into a tensor on that "
             f"pattern, then move the values: saved.restrict(A)."
         )
     restored: Valued = jax.tree.unflatten(tree, [state["values"], *(arrays[str(n)] for n in range(len(leaves) - 1))])

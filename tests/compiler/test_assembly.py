@@ -21,7 +21,7 @@ from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.scalar import Number, product_of
 from jsparse.compiler.schedule import Schedule, plan
 from jsparse.compiler.schedule.layout import pattern_type
-from jsparse.compiler.schedule.ordered import ordered_plan
+from jsparse.compiler.schedule.ordered import plan_in_order
 from jsparse.compiler.schedule.schedule import build_loops
 from jsparse.compiler.statement import Statement
 from jsparse.formats import Level
@@ -139,7 +139,7 @@ class _Sum(Draw):
 def _planned(stated: Stated, rng: np.random.Generator, level: int) -> ListRun | None:
     """The ordered plan of a problem in small chunks, for a random order of the result; None if there is none."""
     order = rng.permutation(list(stated.problem.assignment.target.indices)).tolist()
-    chosen = ordered_plan(stated.problem, stated.patterns, order)
+    chosen = plan_in_order(stated.problem, stated.patterns, order)
     if chosen is None:
         return None
     schedule = with_grain(chosen.schedule, rng.choice([1, 2, 5, 1000]))
@@ -242,7 +242,7 @@ def test_long_rows(size: int, padded: bool) -> None:
     """A product whose rows are so long that their bits are kept on two levels."""
     rng = np.random.default_rng(size)
     stated = _product_of_sparse_rows(rng, size)
-    chosen = ordered_plan(stated.problem, stated.patterns, ("i", "k"))
+    chosen = plan_in_order(stated.problem, stated.patterns, ("i", "k"))
     assert chosen is not None
     assert summary_of(chosen.problem, chosen.schedule).loops == ("i",)
     run = ListRun.of(chosen, with_grain(chosen.schedule, 2), stated.patterns, stated.arrays, 0)
@@ -316,7 +316,7 @@ def test_a_factor_that_is_absent_further_out_is_not_read() -> None:
         Write(Coordinates.LEVELS, values=True),
         True,
     )
-    chosen = ordered_plan(problem, (a, b, M), ("i", "j"))
+    chosen = plan_in_order(problem, (a, b, M), ("i", "j"))
     assert chosen is not None
     for schedule in (Schedule().parallelize("i"), Schedule().workspace("j").parallelize("i")):
         _check(ListRun.of(chosen, schedule, (a, b, M), arrays, 0))
@@ -344,7 +344,7 @@ def test_loops_in_another_order_than_the_targets_visit_what_all_patterns_store()
         Write(Coordinates.LEVELS, values=True),
         True,
     )
-    chosen = ordered_plan(problem, patterns, ("j", "l", "i", "k"))
+    chosen = plan_in_order(problem, patterns, ("j", "l", "i", "k"))
     assert chosen is not None
     listing = str(build_loops(chosen.problem, chosen.schedule))
     assert "∀ l ∈ P0.0 and P1.1" in listing

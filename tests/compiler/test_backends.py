@@ -37,7 +37,7 @@ from jsparse.compiler.kernel.nodes import (
 )
 from jsparse.compiler.runtime import kernel_call as runtime
 from jsparse.compiler.runtime.recipe import backend_of, read_recipe
-from jsparse.compiler.signature import fixed
+from jsparse.compiler.signature import static_buffer_type
 from jsparse.errors import JsparseError
 from jsparse.primitives.execute import make_plan
 
@@ -52,14 +52,14 @@ DENSE = np.array([[0, 2, 0, 1], [0, 0, 0, 0], [3, 0, 4, 0], [0, 5, 0, 6]], np.in
 def entered(monkeypatch):
     """What LLVM was asked for."""
     asked = []
-    for name in ("_emitted", "link_object"):
+    for name in ("_emit_llvm", "link_object"):
         own = getattr(jit, name)
         monkeypatch.setattr(jit, name, lambda *given, own=own, name=name: asked.append(name) or own(*given))
     return asked
 
 
 def run(backend, body, source, out, threads=2):
-    buffers = [fixed(x.dtype, *x.shape) for x in (source, out)]
+    buffers = [static_buffer_type(x.dtype, *x.shape) for x in (source, out)]
     compiled = BACKENDS[backend].compile(Kernel((X, Y), body), buffers)
     return _native.run(compiled.address, [source, out], threads)
 
@@ -119,7 +119,8 @@ def test_kernels_see_the_threads_that_there_are(threads):
     for backend in BACKENDS.values():
         out = np.zeros(2, np.int64)
         compiled = backend.compile(
-            Kernel((X, y), Store(y, const(1), Threads())), [fixed("int32", 0), fixed("int64", 2)]
+            Kernel((X, y), Store(y, const(1), Threads())),
+            [static_buffer_type("int32", 0), static_buffer_type("int64", 2)],
         )
         assert _native.run(compiled.address, [np.zeros(0, np.int32), out], threads) == 0
         assert out.tolist() == [0, threads]

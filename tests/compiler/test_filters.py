@@ -9,7 +9,7 @@ from jsparse.compiler.dtypes import I64, Type
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.algebra import add, block, cast, const
 from jsparse.compiler.kernel.interpret import interpret_kernel
-from jsparse.compiler.kernel.jam import jammed
+from jsparse.compiler.kernel.jam import unroll_and_jam
 from jsparse.compiler.kernel.lanes import in_lanes
 from jsparse.compiler.kernel.nodes import (
     FILTER_LANES,
@@ -124,7 +124,7 @@ def test_the_interpreter_asks_for_room_for_whole_vectors():
 def test_loops_with_filters_are_not_jammed():
     body = block(LocalArray(FOUND, 64), Declare(COUNT, const(0)), Filter(P, const(0), N, Const(1), FOUND, COUNT))
     loop = For(N, const(0), const(10), body)
-    assert jammed(loop, 2) is loop
+    assert unroll_and_jam(loop, 2) is loop
 
 
 def test_what_lanes_cannot_compute_is_named():

@@ -9,7 +9,7 @@ from jsparse.compiler.dtypes import I64, Type
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.algebra import add, block, const, mul
 from jsparse.compiler.kernel.interpret import interpret_kernel
-from jsparse.compiler.kernel.jam import jammed
+from jsparse.compiler.kernel.jam import unroll_and_jam
 from jsparse.compiler.kernel.nodes import (
     Binary,
     Buffer,
@@ -59,31 +59,31 @@ def loops_over(stmt, var):
 @pytest.mark.parametrize("accumulate", [False, True])
 def test_results_are_bit_equal(copies, stop, accumulate):
     plain = loop([inner(), Store(Y, ROW if accumulate else P, ACC, accumulate)], stop)
-    together = jammed(plain, copies)
+    together = unroll_and_jam(plain, copies)
     np.testing.assert_array_equal(run(together), run(plain))
     assert together != plain
 
 
 def test_what_the_iterations_share_is_one_loop_and_what_is_left_of_a_known_number_is_jammed_too():
-    together = jammed(loop([inner(), Store(Y, P, ACC)]), 3)  # 3 + 3 + 1
+    together = unroll_and_jam(loop([inner(), Store(Y, P, ACC)]), 3)  # 3 + 3 + 1
     shared, left = loops_over(together, C)
     assert len([n for n in nodes(shared) if isinstance(n, Set)]) == 3
     assert len([n for n in nodes(left) if isinstance(n, Set)]) == 1
-    by_four = jammed(loop([inner(), Store(Y, P, ACC)]), 4)  # 4 + 3
+    by_four = unroll_and_jam(loop([inner(), Store(Y, P, ACC)]), 4)  # 4 + 3
     assert [len([n for n in nodes(one) if isinstance(n, Set)]) for one in loops_over(by_four, C)] == [4, 3]
 
 
 def test_a_bound_that_all_iterations_read_alike_is_shared():
     bound = [Let(STOP, Load(ROWS, const(5))), inner(STOP), Store(Y, P, ACC)]
-    shared, _ = loops_over(jammed(loop(bound), 3), C)
+    shared, _ = loops_over(unroll_and_jam(loop(bound), 3), C)
     assert len([n for n in nodes(shared) if isinstance(n, Set)]) == 3
-    np.testing.assert_array_equal(run(jammed(loop(bound), 3)), run(loop(bound)))
+    np.testing.assert_array_equal(run(unroll_and_jam(loop(bound), 3)), run(loop(bound)))
 
 
 def test_a_condition_that_all_iterations_share_does_not_keep_them_apart():
     body = [If(Compare("<", const(0), Load(ROWS, const(5))), inner()), Store(Y, P, ACC)]
-    assert len(loops_over(jammed(loop(body), 7), C)) == 1
-    np.testing.assert_array_equal(run(jammed(loop(body), 7)), run(loop(body)))
+    assert len(loops_over(unroll_and_jam(loop(body), 7), C)) == 1
+    np.testing.assert_array_equal(run(unroll_and_jam(loop(body), 7)), run(loop(body)))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_condition_that_all_iterations_share_does_not_keep_them_apart():
 )
 def test_iterations_that_depend_on_each_other_or_share_nothing_stay_apart(body):
     plain = loop(body)
-    assert jammed(plain, 3) == plain
+    assert unroll_and_jam(plain, 3) == plain
 
 
 TOTAL = Var("total", F32)
@@ -114,7 +114,7 @@ def summed(*more, stop=SEVEN):
 def test_sums_in_one_register_get_one_for_each_copy(copies, stop):
     """The terms p, p + copies, p + 2 copies, … are added up by themselves; what remains is added last."""
     start, plain, end = summed(stop=const(stop))
-    together = jammed(plain, copies)
+    together = unroll_and_jam(plain, copies)
     assert sum(isinstance(n, Declare) for n in nodes(together)) == copies - 1
     rng = np.random.default_rng(0)
     terms = rng.standard_normal((7, COLUMNS)).astype(np.float32)[[3, 1, 1, 0, 6, 5, 3], 0][:stop]
@@ -127,7 +127,7 @@ def test_sums_in_one_register_get_one_for_each_copy(copies, stop):
 def test_sums_under_a_condition_are_interleaved_too():
     start, plain, end = summed()
     sometimes = For(P, plain.start, plain.stop, If(Compare("<", const(1), Load(ROWS, P)), plain.body))
-    together = jammed(sometimes, 2)
+    together = unroll_and_jam(sometimes, 2)
     assert together != sometimes
     assert run(block(start, together, end))[0] == pytest.approx(run(block(start, sometimes, end))[0], rel=1e-6)
 
@@ -144,7 +144,7 @@ def test_sums_under_a_condition_are_interleaved_too():
 )
 def test_other_iterations_that_change_a_register_run_one_by_one(more):
     _, plain, _ = summed(*more)
-    assert jammed(plain, 2) == plain
+    assert unroll_and_jam(plain, 2) == plain
 
 
 @pytest.mark.sampled(3)

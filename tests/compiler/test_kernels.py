@@ -8,7 +8,7 @@ import pytest
 from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.backends.llvm.emit import emit_module
-from jsparse.compiler.backends.llvm.jit import assembly, link_object, optimized_ir
+from jsparse.compiler.backends.llvm.jit import assembly, link_object, llvm_ir_text
 from jsparse.compiler.dtypes import Type
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.algebra import add, block, const, less, mul
@@ -309,7 +309,7 @@ def test_kernels_compile_in_many_threads_at_once():
 
 
 def test_what_can_be_looked_at():
-    assert "define" in optimized_ir(_doubling())
+    assert "define" in llvm_ir_text(_doubling())
     assert "kernel" in assembly(_doubling())
     assert str(_doubling()).startswith("kernel(x: float32*, y: float32* (written))\n")
 

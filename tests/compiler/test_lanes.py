@@ -38,7 +38,7 @@ ROWS = 6
 
 def kernel_of(lanes, fold=False):
     """Y = the largest of 0 and Σ X[0] X[n], or all of them added up."""
-    vector = F32.widened(lanes)
+    vector = F32.with_lanes(lanes)
     acc, row, kept = Var("acc", vector), Var("row", vector), Var("kept", vector)
     product = Binary("*", Splat(Load(X, mul(N, const(lanes))), lanes), row)
     body = block(Let(row, Load(X, mul(N, const(lanes)), lanes)), Set(acc, Binary("+", acc, Cast(product, "float32"))))
@@ -81,11 +81,11 @@ def test_powers_of_two_stay_as_they_are():
 
 
 def test_a_kernel_that_widens_such_a_vector_stays_as_it_is():
-    part, whole = Var("part", F32.widened(3)), Widen(Var("part", F32.widened(3)), 8)
+    part, whole = Var("part", F32.with_lanes(3)), Widen(Var("part", F32.with_lanes(3)), 8)
     kernel = Kernel((X, Y), block(Let(part, Load(X, const(0), 3)), Store(Y, const(0), whole)))
     assert in_pieces(kernel) == kernel
     rest = Widen(Load(X, add(const(0), const(1)), 3), 8)
-    odd_sum = Declare(Var("acc", F32.widened(5)), Const(0, F32.widened(5)))
+    odd_sum = Declare(Var("acc", F32.with_lanes(5)), Const(0, F32.with_lanes(5)))
     kernel = Kernel((X, Y), block(odd_sum, Store(Y, const(0), rest)))
     assert not odd(in_pieces(kernel))
 

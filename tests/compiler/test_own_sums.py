@@ -10,15 +10,15 @@ from interpreters.loops import interpret_loops
 
 from jsparse import Pattern
 from jsparse.compiler.kernel.interpret import interpret_kernel
-from jsparse.compiler.loops.fusion import FusionError, fused
+from jsparse.compiler.loops.fusion import FusionError, fuse_nests
 from jsparse.compiler.loops.nest import LoopNest
 from jsparse.compiler.lower.lower import lower
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
 from jsparse.compiler.scalar import Apply
 from jsparse.compiler.schedule import Schedule, build_loops
 from jsparse.compiler.schedule.layout import pattern_type
-from jsparse.compiler.schedule.schedule import transformed
-from jsparse.compiler.schedule.shared_loops import shared_loops
+from jsparse.compiler.schedule.schedule import apply_schedule
+from jsparse.compiler.schedule.shared_loops import find_shared_loops
 from jsparse.compiler.schedule.statements import plan_statements
 from jsparse.compiler.statement import Statement
 from jsparse.errors import ScheduleError
@@ -136,13 +136,13 @@ def test_sums_over_stored_entries_share_rows() -> None:
 def test_targets_beyond_the_cache_share_no_rows() -> None:
     """Each chunk would need a large copy."""
     stated = problem(RECOMPUTED, GATED, WEIGHTS)
-    assert shared_loops(stated) == ("i",)
+    assert find_shared_loops(stated) == ("i",)
     large = replace(stated, sizes=tuple((v, 10_000 if v == "c" else size) for v, size in stated.sizes))
-    assert shared_loops(large) == ()
+    assert find_shared_loops(large) == ()
 
 
 def test_maxima_over_rows_share_no_rows() -> None:
-    assert shared_loops(problem(RECOMPUTED, GATED, replace(BIAS, add="max"))) == ()
+    assert find_shared_loops(problem(RECOMPUTED, GATED, replace(BIAS, add="max"))) == ()
 
 
 def test_owned_chunks_have_no_copies() -> None:
@@ -152,10 +152,10 @@ def test_owned_chunks_have_no_copies() -> None:
     owned = [Schedule.parse(text.replace("reduced", "owned")) for text in schedules]
     with pytest.raises(ScheduleError, match="the iterations of i0 do not own parts of B"):
         build_loops(stated, *owned)
-    parts = [transformed(stated, Schedule.parse(text), n).body for n, text in enumerate(schedules)]
+    parts = [apply_schedule(stated, Schedule.parse(text), n).body for n, text in enumerate(schedules)]
     maxima = replace(stated, statements=(*stated.statements[:2], replace(WEIGHTS, add="max"), BIAS))
     with pytest.raises(FusionError, match="adds to one element in several iterations"):
-        fused(maxima, parts, ["i0", "i0", "i0", None])
+        fuse_nests(maxima, parts, ["i0", "i0", "i0", None])
 
 
 @pytest.mark.parametrize(("indices", "shared"), [(("i", "j"), ("i",)), (("j", "i"), ())])
@@ -167,4 +167,4 @@ def test_patterns_that_begin_with_different_variables_share_no_loops(indices, sh
     tensors = tuple(replace(t, axes=(Positions(1, (0, 1)),)) if t.name == "C" else t for t in own.tensors)
     walks, statements = (("i", "j"), indices), (first, replace(second, patterns=(1,)))
     stated = replace(own, statements=statements, tensors=tensors, patterns=own.patterns * 2, walks=walks)
-    assert shared_loops(stated) == shared
+    assert find_shared_loops(stated) == shared

@@ -376,7 +376,7 @@ def _in_lanes(problem, schedule):
     """The schedule in which the innermost loop over stored entries runs in lanes."""
     kept = (step for step in schedule.steps if not (step.keyword == "vectorize" and step.lanes))
     nest = summary_of(problem, Schedule(tuple(kept)))
-    step = Vectorize((*nest.order, *nest.summed)[-1], LANES)
+    step = Vectorize((*nest.order, *nest.precompute_loops)[-1], LANES)
     assert step.check(nest) is None
     return Schedule((*nest.steps, step))
 

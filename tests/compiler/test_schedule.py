@@ -99,8 +99,8 @@ def test_every_order_of_a_matrix_is_priced_the_stored_one_first():
     assert found[0].walk == ("i", "j")
     assert {c.walk for c in found} == {("i", "j"), ("j", "i")}
     assert {c.vector for c in found} == {"k"}  # nothing has to be moved for its lanes
-    assert len(plan.rejected) == len(found) - 1
-    costs = [cost for _, cost in plan.rejected]
+    assert len(plan.alternatives) == len(found) - 1
+    costs = [cost for _, cost in plan.alternatives]
     assert costs == sorted(costs, key=lambda cost: cost.total)
     assert plan.cost.total <= costs[0].total
 

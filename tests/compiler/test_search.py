@@ -64,7 +64,7 @@ def test_no_price_is_below_its_bound_and_the_cheapest_candidate_is_chosen(seed):
         assert all(prices.least(nest) <= cost.total for nest, cost in zip(every, costs, strict=True))
         chosen = plan(problem, patterns)
         assert chosen.cost == min(costs)
-        assert [cost for _, cost in chosen.rejected] == sorted(costs)[1:]
+        assert [cost for _, cost in chosen.alternatives] == sorted(costs)[1:]
         best = every[costs.index(min(costs))]
         steps = [without(step, chosen.blocks.block) if chosen.blocks else step for step in chosen.schedule.steps]
         assert tuple(steps[: len(best.steps)]) == best.steps

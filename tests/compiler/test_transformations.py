@@ -9,7 +9,7 @@ from programs.schedules import steps_of
 
 import jsparse
 from jsparse.compiler.schedule import Schedule
-from jsparse.compiler.schedule.schedule import transformed
+from jsparse.compiler.schedule.schedule import apply_schedule
 from jsparse.compiler.schedule.transformations import TRANSFORMATIONS
 from jsparse.errors import ScheduleError
 
@@ -65,7 +65,7 @@ def problem_of(program):
 def test_effect(name, request):
     program, text = EXAMPLES[name]
     problem, schedule = problem_of(program), Schedule.parse(text)
-    before, after = transformed(problem, Schedule()), transformed(problem, schedule)
+    before, after = apply_schedule(problem, Schedule()), apply_schedule(problem, schedule)
     assert Schedule.parse(str(schedule)) == schedule
     shown = f"{before}\n\n{schedule}\n\n{after}\n"
     path = GOLDEN / f"{name}.txt"
@@ -170,7 +170,7 @@ REFUSED = {
 def test_refusals(text):
     program, reason = REFUSED[text]
     with pytest.raises(ScheduleError, match=reason):
-        transformed(problem_of(program), Schedule.parse(text))
+        apply_schedule(problem_of(program), Schedule.parse(text))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from jsparse.compiler.lower.storage import buffer_types, kernel_buffers
 from jsparse.compiler.runtime.bound_arrays import OPERAND
 from jsparse.compiler.runtime.kernel_call import kernel_of, run_recipe
 from jsparse.compiler.runtime.recipe import digest, read_recipe
-from jsparse.compiler.signature import BufferType, Length, element_code, encoded, fixed
+from jsparse.compiler.signature import BufferType, Length, element_code, encode_buffers, static_buffer_type
 from jsparse.primitives.execute import make_plan
 from jsparse.primitives.kernel import kernel_p
 
@@ -24,14 +24,18 @@ N = Length(0, "n")
 
 def fits(types: list[BufferType], *given: tuple[str, tuple[int, ...]] | None) -> bool:
     try:
-        _native.check_buffers(encoded(types), [None if g is None else (element_code(g[0]), g[1]) for g in given])
+        _native.check_buffers(encode_buffers(types), [None if g is None else (element_code(g[0]), g[1]) for g in given])
     except ValueError:
         return False
     return True
 
 
 def test_a_symbol_has_one_value() -> None:
-    types = [fixed("int32", 6), BufferType("int32", (N,)), BufferType("float32", (Length(2), N.times(3) + 1))]
+    types = [
+        static_buffer_type("int32", 6),
+        BufferType("int32", (N,)),
+        BufferType("float32", (Length(2), N.times(3) + 1)),
+    ]
     assert fits(types, ("int32", (6,)), ("int32", (4,)), ("float32", (2, 13)))
     assert not fits(types, ("int32", (6,)), ("int32", (4,)), ("float32", (2, 12)))
     assert not fits(types, ("int32", (6,)), ("int32", (5,)), ("float32", (2, 13)))
@@ -44,9 +48,9 @@ def test_a_symbol_has_one_value() -> None:
 
 
 def test_any_dtype_of_a_size() -> None:
-    assert fits([fixed(2, 3)], ("bfloat16", (3,)))
-    assert fits([fixed(2, 3)], ("int16", (3,)))
-    assert not fits([fixed(2, 3)], ("int8", (3,)))
+    assert fits([static_buffer_type(2, 3)], ("bfloat16", (3,)))
+    assert fits([static_buffer_type(2, 3)], ("int16", (3,)))
+    assert not fits([static_buffer_type(2, 3)], ("int8", (3,)))
 
 
 def test_buffers_of_length_zero() -> None:

@@ -9,7 +9,7 @@ import pytest
 import jsparse
 from jsparse import Pattern
 from jsparse.compiler.cpu_model import CPU
-from jsparse.compiler.schedule.degrees import closed_share, common_share
+from jsparse.compiler.schedule.degrees import common_share, share_of_closed_paths
 from jsparse.planning import planner
 from jsparse.planning.path.estimates import Cells, Degrees, skew
 from jsparse.planning.path.prices import nest
@@ -83,7 +83,7 @@ def test_triangles_are_sampled(kind, formats):
     p, q, r = (whole(x).astype(np.int64) for x in (P, Q, R))
     outermost = Q.format.levels[0].dim
     paths = p @ (q if outermost == 0 else q.T)  # the pairs of entries that have one coordinate in common
-    found = closed_share(P, 1, Q, R, (0, -1), (-1, 1 - outermost))
+    found = share_of_closed_paths(P, 1, Q, R, (0, -1), (-1, 1 - outermost))
     assert found == pytest.approx((paths * r).sum() / paths.sum(), rel=0.25)
 
 

@@ -9,7 +9,7 @@ from jsparse._compat import context
 from jsparse.planning import execute, planned, planner
 from jsparse.planning.plan import AssembledPattern, Convert, DenseOutput, OnPattern, SumOfProducts
 from jsparse.planning.planned import plan_einsum
-from jsparse.planning.signature import signature, stored_on
+from jsparse.planning.signature import places_of, signature
 
 RNG = np.random.default_rng(3)
 ORDERED = "(i, j) -> (j : compressed, i : compressed)"
@@ -88,7 +88,7 @@ def test_values_are_as_predicted(name, monkeypatch):
     out = made.run()
     assert len(values) == len(made.plan.instructions)
     every = [*made.operands, *values]
-    found = [signature(x, on) for x, on in zip(every, stored_on(every), strict=True)]
+    found = [signature(x, on) for x, on in zip(every, places_of(every), strict=True)]
     predicted = planners[0].values
     for got, want in zip(found, predicted, strict=True):
         assert (got.shape, got.dtype, got.weak) == (want.shape, want.dtype, want.weak)
@@ -163,7 +163,7 @@ def test_steps_are_planned_once(monkeypatch):
     """The second eager call of a program in steps plans nothing, though intermediate patterns no longer exist."""
     A, B, C = sparse(40, 50), sparse(50, 40), sparse(40, 30, density=0.9)
     jsparse.einsum("ij,jk,kl->il", A, B, C)
-    monkeypatch.setattr(planner, "typed_terms", None)
+    monkeypatch.setattr(planner, "make_terms", None)
     jsparse.einsum("ij,jk,kl->il", A, B, C)
 
 

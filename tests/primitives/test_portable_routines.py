@@ -182,7 +182,7 @@ def test_batches(name, size):
 
 def batched(call, size):
     routine, results = call
-    return routine.batched(size), tuple(((size, *shape), dtype) for shape, dtype in results)
+    return routine.with_batch_axis(size), tuple(((size, *shape), dtype) for shape, dtype in results)
 
 
 def test_a_batch_of_a_program():

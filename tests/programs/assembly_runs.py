@@ -13,7 +13,7 @@ from programs.schedules import summary_of, with_grain
 
 from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule import Plan
-from jsparse.compiler.schedule.ordered import ordered_plan
+from jsparse.compiler.schedule.ordered import plan_in_order
 from jsparse.primitives.assembly import OutputPattern, plan_assembly
 from jsparse.primitives.entries_spec import Entries
 
@@ -37,14 +37,14 @@ def assemblies(
     order = entries.order if entries is not None and rng.random() < 0.5 else order
     if entries is not None and rng.random() < 0.7:
         problem = entries.problem(entries.dtypes([array for of_term in factors for array in of_term]))
-        chosen = ordered_plan(problem, reached.stored, order)
+        chosen = plan_in_order(problem, reached.stored, order)
         if chosen is not None:
             yield (
                 "entries with values",
                 _varied(chosen, reached, problem, _named(problem, reached, factors), rng, level),
             )
             return
-    chosen = ordered_plan(reached.problem(), reached.stored, order) if reached.kept else None
+    chosen = plan_in_order(reached.problem(), reached.stored, order) if reached.kept else None
     if chosen is not None and rng.random() < 0.7:
         yield "entries in order", _varied(chosen, reached, chosen.given, {}, rng, level)
         return

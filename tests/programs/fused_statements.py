@@ -83,7 +83,7 @@ def _in_lanes(problem: Problem, number: int, schedule: Schedule) -> Schedule:
     nest = Summary.canonical(problem, number)
     for step in schedule.steps:
         nest = nest.then(step)
-    loops = nest.summed or nest.loops
+    loops = nest.precompute_loops or nest.loops
     step = Vectorize(loops[-1], 2) if loops else None
     return schedule if step is None or step.check(nest) is not None else schedule.then(step)
 

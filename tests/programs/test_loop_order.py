@@ -21,13 +21,13 @@ from programs.schedules import order_of
 
 from jsparse.compiler.schedule import Plan, Schedule, build_loops
 from jsparse.compiler.schedule.cost import Cost
-from jsparse.compiler.schedule.layout import reordered
+from jsparse.compiler.schedule.layout import reorder_patterns
 from jsparse.compiler.schedule.legality import is_concordant
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.transformations.merge_by import MergeBy
 from jsparse.compiler.schedule.transformations.promote import Promote
 from jsparse.compiler.schedule.transformations.reorder import Reorder
-from jsparse.compiler.schedule.trip_counts import trip_counts, walked_levels
+from jsparse.compiler.schedule.trip_counts import levels_in_walk_order, trip_counts
 
 COUNT, BATCH = amount(50, 600), 50
 INDICES = 4  # the most indices of a program whose orders are all tried
@@ -62,7 +62,9 @@ def _every_order(case: Case) -> Iterator[Plan]:
     given, patterns = case.plan.given, case.stored
     for order in permutations(given.assignment.variables()):
         if all(is_concordant(names, order, p) for names, p in zip(given.level_variables, patterns, strict=True)):
-            used, problem = reordered(given, patterns, [walked_levels(names, order) for names in given.level_variables])
+            used, problem = reorder_patterns(
+                given, patterns, [levels_in_walk_order(names, order) for names in given.level_variables]
+            )
             walk = [v for v in order if any(v in names for names in given.level_variables)]
             nest = Summary.canonical(problem).then(Reorder(order))
             steps = [MergeBy(v, f"P{n}") for v, n in trip_counts(given, walk, patterns).merge_leaders]

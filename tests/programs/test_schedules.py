@@ -15,12 +15,12 @@ from programs.random_schedules import KEYWORDS, random_schedule
 
 import jsparse
 from jsparse.base.memo import lazy
-from jsparse.compiler.dtypes import unrounded
+from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.compiler.loops.chain import loop_name, path_to
 from jsparse.compiler.loops.domain import Lanes
 from jsparse.compiler.loops.nest import Forall, LoopNest, Stmt, Widened, with_children
 from jsparse.compiler.schedule import Schedule
-from jsparse.compiler.schedule.schedule import transformed
+from jsparse.compiler.schedule.schedule import apply_schedule
 from jsparse.compiler.schedule.summary import LoopFacts, Summary
 from jsparse.errors import ScheduleError
 
@@ -83,7 +83,7 @@ def _loops(stmt: Stmt) -> list[Forall]:
 def _stated(nest: Summary) -> dict[str, object]:
     """The same facts by the summary."""
     step = nest.first("parallelize")
-    names = [name for name in nest.loops if name not in nest.summed]
+    names = [name for name in nest.loops if name not in nest.precompute_loops]
     if nest.first("promote") is not None and nest.reduces_innermost:
         placing = [n for n, name in enumerate(names) if nest.free_vars.intersection(nest.variables_of(name))]
         names = names[: placing[-1] + 1] if placing else []
@@ -108,7 +108,7 @@ def test_every_stage(first: int) -> None:
         want = case.moved(case.meaning())
         for _ in range(SCHEDULES):
             schedule = random_schedule(case.plan.problem, rng)
-            if unrounded(case.plan.problem.tensors[0].dtype) != case.plan.problem.tensors[0].dtype:
+            if arithmetic_dtype(case.plan.problem.tensors[0].dtype) != case.plan.problem.tensors[0].dtype:
                 continue
             kinds.update(step.keyword for step in schedule.steps)
             assert Schedule.parse(str(schedule)) == schedule
@@ -131,7 +131,7 @@ def _agrees(case: Case, schedule: Schedule, want: np.ndarray, rng: np.random.Gen
         _check_facts(nest)  # it also makes all facts, so that the next nest takes over what it may
         nest = nest.then(step)
     _check_facts(nest)
-    assert _stated(nest) == _facts(transformed(case.plan.problem, schedule)), message
+    assert _stated(nest) == _facts(apply_schedule(case.plan.problem, schedule)), message
     message = f"{message}\n{run.loops}"
     np.testing.assert_array_equal(run.by_loops(), want, err_msg=message)
     np.testing.assert_array_equal(run.by_kernel(bool(rng.random() < 0.5)), want, err_msg=message)

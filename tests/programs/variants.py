@@ -11,7 +11,7 @@ from programs.schedules import changed, summary_of, with_grain, without
 
 from jsparse import Pattern
 from jsparse.compiler.cpu_model import CPU
-from jsparse.compiler.dtypes import unrounded
+from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule import Plan, Schedule
 from jsparse.compiler.schedule.candidates import candidates
@@ -25,7 +25,7 @@ from jsparse.compiler.schedule.transformations.scatter import ScatterSegment
 from jsparse.compiler.schedule.transformations.specialize import Specialize
 from jsparse.compiler.schedule.transformations.split import Split
 from jsparse.compiler.schedule.transformations.unroll import Unroll
-from jsparse.compiler.schedule.trip_counts import walked_as
+from jsparse.compiler.schedule.trip_counts import variables_in_walk_order
 from jsparse.primitives.spec import ArrayAccess, Spec
 
 __all__ = ["batched", "can_split", "fine_grained", "planned", "some_plan", "with_other_leaders", "with_unknown_size"]
@@ -61,7 +61,7 @@ def some_plan(problem: Problem, patterns: Sequence[Pattern], rng: np.random.Gene
 def _written_out(candidate: Summary) -> Summary | None:
     """The candidate with all loops over patterns written out; None if that is illegal, or if they are stored anew."""
     names, loops = candidate.problem.level_variables, [v for v in candidate.walk if v in candidate.loops]
-    if any(walked_as(own, candidate.walk) != own for own in names):
+    if any(variables_in_walk_order(own, candidate.walk) != own for own in names):
         return None
     for step in (*(Specialize("pattern", f"P{n}") for n in range(len(names))), *map(Unroll, loops)):
         if step.check(candidate) is not None:
@@ -84,7 +84,7 @@ def can_split(plan: Plan) -> bool:
     """Whether chunks of a plan may divide long segments, and its target is not narrow."""
     target = plan.problem.tensors[0].dtype
     step = plan.schedule.found("parallelize")
-    if step is None or step.race != "owned" or unrounded(target) != target:
+    if step is None or step.race != "owned" or arithmetic_dtype(target) != target:
         return False
     nest = summary_of(plan.problem, without(plan.schedule, "parallelize"))
     return replace(step, race="split").check(nest) is None

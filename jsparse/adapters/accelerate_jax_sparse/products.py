@@ -35,7 +35,7 @@ from jsparse.adapters.accelerate_jax_sparse.names import (
 from jsparse.adapters.accelerate_jax_sparse.rows import Rows, by_rows, group_by_row, pays
 from jsparse.base.dataclass import dataclass
 from jsparse.notation import IndexVar
-from jsparse.planning.desugaring import traced_relation
+from jsparse.planning.desugaring import dynamic_relation
 from jsparse.planning.dtypes import Dtypes, dtypes_of
 from jsparse.planning.signature import Signature
 from jsparse.primitives.einsum import einsum_p
@@ -67,7 +67,7 @@ class _Entries:
         for dim in dims:
             table, axes = self.tables[dim]
             size, lead = self.sizes[dim], axes[:-1]
-            pattern = traced_relation(_from_start(table, size), size, len(lead))
+            pattern = dynamic_relation(_from_start(table, size), size, len(lead))
             found.append((PatternAccess((ENTRY, dim), pattern.type, (), lead), pattern.arrays))
         return found
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from jsparse.base import _native
 from jsparse.compiler.backends.backend import CompiledKernel
 from jsparse.compiler.signature import BufferType
-from jsparse.errors import shortened
+from jsparse.errors import shorten
 
 if TYPE_CHECKING:
     from jsparse.compiler.kernel import Kernel
@@ -101,7 +101,7 @@ class _Interpreted:
     def message(self, error: BaseException) -> int:
         """Return the address of the text that describes an error."""
         try:
-            text = shortened(f"{type(error).__name__}: {error}", 300).replace("\0", " ")
+            text = shorten(f"{type(error).__name__}: {error}", 300).replace("\0", " ")
             said = f"the interpreter of kernels failed with {text}".encode(errors="replace")
             return ctypes.addressof(self.messages.setdefault(said, ctypes.create_string_buffer(said)))
         except MemoryError:

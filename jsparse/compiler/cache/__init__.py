@@ -18,7 +18,7 @@ from jsparse.compiler.backends import BACKENDS
 from jsparse.compiler.backends.backend import Linker
 from jsparse.compiler.cache.entry import StoredKernel, environment, environment_of, key_of, read_entry, write_entry
 from jsparse.compiler.cache.folder import Folder, UnsafeFileError, location
-from jsparse.errors import CacheError, CacheWarning, represented
+from jsparse.errors import CacheError, CacheWarning, short_repr
 
 __all__ = ["Report", "clear", "load", "location", "report", "save"]
 
@@ -70,7 +70,7 @@ def clear() -> int:
     try:
         return folder.clear()
     except OSError as error:
-        raise _failed("remove compiled kernels from", folder, error) from error
+        raise _cache_error("remove compiled kernels from", folder, error) from error
 
 
 class Report(NamedTuple):
@@ -95,21 +95,21 @@ def report() -> Report:
     try:
         nbytes, headers = folder.summary()
     except OSError as error:
-        raise _failed("look at compiled kernels in", folder, error) from error
+        raise _cache_error("look at compiled kernels in", folder, error) from error
     keys = [key_of("", linker) for linker in linkers]
     ours = {key.environment for key in keys if key is not None}
     usable = sum(environment_of(header) in ours for header in headers)
     return Report(len(headers), usable, nbytes, known)
 
 
-def _failed(task: str, folder: Folder, error: OSError) -> CacheError:
+def _cache_error(task: str, folder: Folder, error: OSError) -> CacheError:
     return CacheError(
-        f"Expected to {task} {represented(folder.path)}, but got {_described(error)}. Set jsparse.config.cache_dir to "
-        f"another folder, or repair this one."
+        f"Expected to {task} {short_repr(folder.path)}, but got {_describe_error(error)}. Set "
+        f"jsparse.config.cache_dir to another folder, or repair this one."
     )
 
 
-def _described(error: OSError) -> str:
+def _describe_error(error: OSError) -> str:
     """Describe an error by the system's text if there is one, else by the error's own message."""
     return f"the error {error.strerror!r}" if error.strerror else str(error)
 
@@ -119,6 +119,7 @@ def _warn(folder: Folder, error: OSError, consequence: str = _IN_MEMORY) -> None
     if _warned:
         return
     _warned.append(
-        f"Expected to keep compiled kernels in {represented(folder.path)}, but got {_described(error)}. {consequence}"
+        f"Expected to keep compiled kernels in {short_repr(folder.path)}, but got {_describe_error(error)}. "
+        f"{consequence}"
     )
     warnings.warn(_warned[0], CacheWarning, stacklevel=2)

@@ -66,7 +66,7 @@ class Folder:
 
         Raises UnsafeFileError if others may write to the file.
         """
-        with suppress(FileNotFoundError), self._opened() as folder, _opened_file(folder, name + SUFFIX) as file:
+        with suppress(FileNotFoundError), self._open() as folder, _open_file(folder, name + SUFFIX) as file:
             if file is None or (found := os.fstat(file.fileno())).st_size > self.most_bytes:
                 return None
             if found.st_mode & OTHERS:
@@ -83,7 +83,7 @@ class Folder:
         if len(data) > self.most_bytes * SWEPT:
             return
         self._make()
-        with suppress(FileNotFoundError), self._opened() as folder:  # another process may empty or remove the folder
+        with suppress(FileNotFoundError), self._open() as folder:  # another process may empty or remove the folder
             is_due = self._is_due(folder, len(data))
             part = f"{name}{SUFFIX}.{os.urandom(8).hex()}{PART}"
             try:
@@ -102,7 +102,7 @@ class Folder:
     def clear(self) -> int:
         """Remove all entries. Returns their number."""
         removed = 0
-        with suppress(FileNotFoundError), self._opened() as folder:
+        with suppress(FileNotFoundError), self._open() as folder:
             for name in [WRITTEN, *(file.name for file in _files(folder))]:
                 removed += _remove(folder, name) and name.endswith(SUFFIX)
         return removed
@@ -110,16 +110,16 @@ class Folder:
     def summary(self) -> tuple[int, list[bytes]]:
         """The total size of the files in bytes, and the header of each entry."""
         sizes, headers = [], []
-        with suppress(FileNotFoundError), self._opened() as folder:
+        with suppress(FileNotFoundError), self._open() as folder:
             for file in _files(folder):
-                with _opened_file(folder, file.name) as opened:
+                with _open_file(folder, file.name) as opened:
                     if opened is not None and _is_ours(header := opened.read(HEADER.size)):
                         sizes.append(os.fstat(opened.fileno()).st_size)
                         headers += [header] * file.name.endswith(SUFFIX)
         return sum(sizes), headers
 
     @contextmanager
-    def _opened(self) -> Iterator[int]:
+    def _open(self) -> Iterator[int]:
         """Open a descriptor of the folder. Raises RefusedError if others can write to it, or if its path is unknown."""
         self._check_path()
         descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -178,7 +178,7 @@ class Folder:
 
 
 @contextmanager
-def _opened_file(folder: int, name: str) -> Iterator[BinaryIO | None]:
+def _open_file(folder: int, name: str) -> Iterator[BinaryIO | None]:
     """Open a regular file of this user. Yields None for anything else, such as a link, which a later write replaces."""
     try:
         descriptor = os.open(name, READ, dir_fd=folder)
@@ -203,7 +203,7 @@ def _is_ours(first: bytes) -> bool:
 
 def _remove(folder: int, name: str) -> bool:
     """Remove a file of jsparse. Returns False if there is no such file, or if another process removed it first."""
-    with _opened_file(folder, name) as file:
+    with _open_file(folder, name) as file:
         if file is None or not _is_ours(file.read(len(MAGIC))):
             return False
     with suppress(FileNotFoundError):

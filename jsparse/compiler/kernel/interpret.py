@@ -85,13 +85,13 @@ def _is_float(type_: Type) -> bool:
 def _constant(expr: ir.Const) -> Any:
     value, type_ = expr.value, expr.type
     if not type_.is_float:
-        value = bool(value) if type_.dtype == "bool" else _wrapped(int(value), type_)
+        value = bool(value) if type_.dtype == "bool" else _wrap_integer(int(value), type_)
     if type_.lanes:
         return np.full(type_.lanes, value, type_.dtype)
     return np.dtype(type_.dtype).type(value) if type_.is_float else value
 
 
-def _folded(value: NDArray[Any], op: str, lanes: int) -> NDArray[Any]:
+def _fold_lanes(value: NDArray[Any], op: str, lanes: int) -> NDArray[Any]:
     """Reduce a vector to `lanes` lanes: split it into pieces of 2ⁿ lanes, fold each piece, and combine the pieces."""
     total = None
     while len(value):
@@ -104,7 +104,7 @@ def _folded(value: NDArray[Any], op: str, lanes: int) -> NDArray[Any]:
     return total
 
 
-def _wrapped(result: Any, type_: Type) -> Any:
+def _wrap_integer(result: Any, type_: Type) -> Any:
     """Wrap a Python integer to the range of an integer type, in two's complement if the type is signed."""
     if type(result) is not int:
         return result
@@ -172,7 +172,7 @@ class _Machine:
 
     def filter(self, stmt: ir.Filter, env: dict[str, Any]) -> None:
         start, stop, count = self.value(stmt.start, env), self.value(stmt.stop, env), env[stmt.count.name]
-        self.checked(stmt.found, count, max(stop - start, 0) + ir.FILTER_LANES)
+        self.check_bounds(stmt.found, count, max(stop - start, 0) + ir.FILTER_LANES)
         for n in range(start, stop):
             if self.value(stmt.mark, env | {stmt.var.name: n}):
                 self.flat[stmt.found.name][count] = n - start
@@ -180,10 +180,10 @@ class _Machine:
         env[stmt.count.name] = count
 
     def location(self, buffer: ir.Buffer, index: ir.Expr, lanes: int, env: dict[str, Any]) -> slice | int:
-        start = self.checked(buffer, int(self.value(index, env)), max(lanes, 1))
+        start = self.check_bounds(buffer, int(self.value(index, env)), max(lanes, 1))
         return slice(start, start + lanes) if lanes else start
 
-    def checked(self, buffer: ir.Buffer, start: int, length: int = 1) -> int:
+    def check_bounds(self, buffer: ir.Buffer, start: int, length: int = 1) -> int:
         """Return `start`. Raises IndexError if the buffer has fewer than `length` elements from `start` on."""
         if not 0 <= start <= self.flat[buffer.name].size - length:
             raise IndexError(f"{buffer.name}[{start} : {length}] of {self.flat[buffer.name].size}")
@@ -196,7 +196,7 @@ class _Machine:
             case ir.Var(name=name):
                 return env[name]
             case ir.Binary(op=op, left=left, right=right):
-                return _wrapped(_OPERATORS[op](self.value(left, env), self.value(right, env)), left.type)
+                return _wrap_integer(_OPERATORS[op](self.value(left, env), self.value(right, env)), left.type)
             case ir.Compare(op=op, left=left, right=right):
                 return _OPERATORS[op](self.value(left, env), self.value(right, env))
             case ir.LowestBit(value=value):
@@ -207,7 +207,7 @@ class _Machine:
                 return np.where(chosen, one, other) if condition.type.lanes else one if chosen else other
             case ir.Call(function=function, arguments=arguments):
                 result = meaning_of(function)(*(self.value(x, env) for x in arguments))
-                return result if expr.type.lanes or _is_float(expr.type) else _wrapped(result.item(), expr.type)
+                return result if expr.type.lanes or _is_float(expr.type) else _wrap_integer(result.item(), expr.type)
             case ir.Load(buffer=buffer, index=index, lanes=lanes):
                 loaded = self.flat[buffer.name][self.location(buffer, index, lanes, env)]
                 return loaded.copy() if lanes else loaded if _is_float(buffer.type) else loaded.item()
@@ -226,7 +226,7 @@ class _Machine:
         """Evaluate an expression that makes a vector, or reduces one."""
         match expr:
             case ir.Gather(buffer=buffer, index=index):
-                return np.stack([self.flat[buffer.name][self.checked(buffer, n)] for n in self.value(index, env)])
+                return np.stack([self.flat[buffer.name][self.check_bounds(buffer, n)] for n in self.value(index, env)])
             case ir.Ramp(first=first, lanes=lanes):
                 return self.value(first, env) + np.arange(lanes)
             case ir.Splat(value=value, lanes=lanes):
@@ -235,7 +235,7 @@ class _Machine:
                 narrow = self.value(value, env)
                 return np.concatenate([narrow, np.full(lanes - len(narrow), fill, narrow.dtype)])
             case ir.HorizontalReduce(value=value, op=op, lanes=lanes):
-                folded = _folded(self.value(value, env), op, max(lanes, 1))
+                folded = _fold_lanes(self.value(value, env), op, max(lanes, 1))
                 return folded if lanes else folded[0] if _is_float(expr.type) else folded[0].item()
             case ir.Vector(values=values):
                 return np.array([self.value(value, env) for value in values], expr.type.dtype)

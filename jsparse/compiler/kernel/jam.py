@@ -36,7 +36,7 @@ from jsparse.compiler.dtypes import Type
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, const, floor_div, mul, sub, zero
-from jsparse.compiler.kernel.nodes import nodes, rebuilt, variables
+from jsparse.compiler.kernel.nodes import map_children, nodes, variables
 
 NO_LIMIT = 1 << 30
 STATEMENTS = ir.Block | ir.Borrow | ir.For | ir.If | ir.Parallel | ir.While  # statements that contain others
@@ -54,15 +54,15 @@ def with_jams(kernel: Kernel, most_bytes: int = NO_LIMIT) -> Kernel:
 def _with_jams(node: Any, most_bytes: int) -> Any:
     if not isinstance(node, STATEMENTS):
         return node
-    found = rebuilt(node, lambda child: _with_jams(child, most_bytes))
+    found = map_children(node, lambda child: _with_jams(child, most_bytes))
     if not isinstance(found, ir.For) or found.copies == 1:
         return found
     # n copies of the body change n times as many bytes of vectors. Two copies are made even if these do not fit.
-    fitting = most_bytes // max(_changed_bytes(found.body), 1)
-    return jammed(replace(found, copies=1), min(found.copies, max(fitting, 2)))
+    fitting = most_bytes // max(_bytes_of_variables_set(found.body), 1)
+    return unroll_and_jam(replace(found, copies=1), min(found.copies, max(fitting, 2)))
 
 
-def _changed_bytes(body: ir.Stmt) -> int:
+def _bytes_of_variables_set(body: ir.Stmt) -> int:
     """Return how many bytes of variables an innermost loop sets, for the innermost loop that sets the most.
 
     The variables stay in registers of the CPU while that loop runs.
@@ -77,7 +77,7 @@ def _bytes(type_: Type) -> int:
     return max(type_.lanes, 1) * np.dtype(type_.dtype).itemsize
 
 
-def jammed(loop: ir.For, copies: int) -> ir.Stmt:
+def unroll_and_jam(loop: ir.For, copies: int) -> ir.Stmt:
     """Make a loop run `copies` iterations at a time.
 
     The loop stays unchanged if its iterations depend on each other in any way other than adding to the same register.
@@ -86,19 +86,19 @@ def jammed(loop: ir.For, copies: int) -> ir.Stmt:
     if copies < 2 or loop.step != 1:
         return loop
     if not _are_apart(loop.body):
-        return _interleaved(loop, copies)
+        return _interleave_sums(loop, copies)
     jam = _Jam(loop, copies)
     body = jam.stmt(loop.body)
     if not jam.shared:
         return loop
     every, end = ir.Var(f"{loop.var.name}.all"), ir.Var(f"{loop.var.name}.end")
-    each = (ir.Let(jam.named(loop.var, n), add(every, const(n))) for n in range(copies))
+    each = (ir.Let(jam.var_of_copy(loop.var, n), add(every, const(n))) for n in range(copies))
     inner = block(*each, body)
     # With constant bounds, the iterations that are left over, fewer than `copies`, run together, too.
     if isinstance(loop.start, ir.Const) and isinstance(loop.stop, ir.Const):
         left = int(loop.stop.value - loop.start.value) % copies
         stop = const(int(loop.stop.value) - left)
-        rest = jammed(replace(loop, start=stop), left) if left else block()
+        rest = unroll_and_jam(replace(loop, start=stop), left) if left else block()
         return block(ir.For(every, loop.start, stop, inner, copies), rest)
     return block(
         ir.Let(end, add(loop.start, _whole(loop, copies))),
@@ -113,7 +113,7 @@ def _whole(loop: ir.For, copies: int) -> ir.Expr:
     return mul(floor_div(count, const(copies)), const(copies))
 
 
-def _interleaved(loop: ir.For, copies: int) -> ir.Stmt:
+def _interleave_sums(loop: ir.For, copies: int) -> ir.Stmt:
     """Make `copies` successive iterations of a loop add to separate registers instead of to the same register.
 
     The loop stays unchanged if its iterations could depend on each other in any other way, or if it contains loops.
@@ -126,15 +126,15 @@ def _interleaved(loop: ir.For, copies: int) -> ir.Stmt:
 
     # Copy 0 adds to the register itself, each other copy to a register that starts from zero. After the loop these are
     # added to the first one in ascending order: the order of additions depends on the trip count and `copies` alone.
-    def copied(node: Any, copy: int) -> Any:
+    def rename_for_copy(node: Any, copy: int) -> Any:
         if isinstance(node, ir.Var):
             own = node.name in bound or (copy and node.name in sums)
             return ir.Var(f"{node.name}.{copy}", node.type) if own else node
-        return rebuilt(node, lambda child: copied(child, copy))
+        return map_children(node, lambda child: rename_for_copy(child, copy))
 
-    own = [(var, copied(var, copy)) for var in sums.values() for copy in range(1, copies)]
+    own = [(var, rename_for_copy(var, copy)) for var in sums.values() for copy in range(1, copies)]
     bodies = (
-        block(ir.Let(copied(loop.var, copy), add(every, const(copy))), copied(loop.body, copy))
+        block(ir.Let(rename_for_copy(loop.var, copy), add(every, const(copy))), rename_for_copy(loop.body, copy))
         for copy in range(copies)
     )
     return block(
@@ -251,14 +251,14 @@ class _Jam:
         loaded = (n.buffer.name for n in nodes(expr) if isinstance(n, ir.Load))
         return self.own.isdisjoint(variables(expr)) and self.arrays.isdisjoint(loaded)
 
-    def named(self, var: ir.Var, copy: int) -> ir.Var:
+    def var_of_copy(self, var: ir.Var, copy: int) -> ir.Var:
         return ir.Var(f"{var.name}.{copy}", var.type)
 
     def copy(self, node: Any, copy: int) -> Any:
         """The node with the names and arrays of iteration `copy`."""
         if isinstance(node, ir.Var):
-            return self.named(node, copy) if node.name in self.own else node
-        copied = rebuilt(node, lambda child: self.copy(child, copy))
+            return self.var_of_copy(node, copy) if node.name in self.own else node
+        copied = map_children(node, lambda child: self.copy(child, copy))
         if isinstance(node, ir.Load | ir.Store | ir.LocalArray) and node.buffer.name in self.arrays:
             return replace(copied, buffer=replace(node.buffer, name=f"{node.buffer.name}.{copy}"))
         return copied

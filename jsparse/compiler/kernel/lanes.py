@@ -17,7 +17,7 @@ from jsparse.compiler.dtypes import I64, Type
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, cast, const, element, floor_div, less, mul, ramp, sub
-from jsparse.compiler.kernel.nodes import nodes, rebuilt, variables
+from jsparse.compiler.kernel.nodes import map_children, nodes, variables
 
 
 def in_pieces(kernel: Kernel) -> Kernel:
@@ -26,7 +26,7 @@ def in_pieces(kernel: Kernel) -> Kernel:
     widened = (n for n in nodes(kernel.body) if isinstance(n, ir.Widen))
     if any(_is_odd(n.type) or any(isinstance(m, ir.Var) and _is_odd(m.type) for m in nodes(n)) for n in widened):
         return kernel
-    return replace(kernel, body=_changed(kernel.body))
+    return replace(kernel, body=_split_vectors(kernel.body))
 
 
 def lane(expr: ir.Expr, number: int) -> ir.Expr:
@@ -48,7 +48,7 @@ def _runs(lanes: int) -> list[tuple[int, int]]:
     return found
 
 
-def _changed(node: Any) -> Any:
+def _split_vectors(node: Any) -> Any:
     """A statement, or a scalar expression, with its vectors split into pieces."""
     match node:
         case ir.Let(var=var) | ir.Declare(var=var) | ir.Set(var=var) if _is_odd(var.type):
@@ -61,7 +61,7 @@ def _changed(node: Any) -> Any:
             for part in rest:
                 total = ir.Binary(op, total, part)
             return total
-    return rebuilt(node, _changed)
+    return map_children(node, _split_vectors)
 
 
 def _each(stmt: ir.Let | ir.Declare | ir.Set | ir.Store, lanes: int) -> ir.Stmt:
@@ -70,47 +70,47 @@ def _each(stmt: ir.Let | ir.Declare | ir.Set | ir.Store, lanes: int) -> ir.Stmt:
     for first, length in _runs(lanes):
         value = _piece(stmt.value, first, length)
         if isinstance(stmt, ir.Store):
-            parts.append(replace(stmt, index=add(_changed(stmt.index), const(first)), value=value))
+            parts.append(replace(stmt, index=add(_split_vectors(stmt.index), const(first)), value=value))
         else:
             parts.append(replace(stmt, var=_part(stmt.var, first, length), value=value))
     return block(*parts)
 
 
 def _part(var: ir.Var, first: int, lanes: int) -> ir.Var:
-    return ir.Var(f"{var.name}:{first}", var.type.widened(lanes))
+    return ir.Var(f"{var.name}:{first}", var.type.with_lanes(lanes))
 
 
 def _piece(expr: ir.Expr, first: int, lanes: int) -> ir.Expr:
     """Return `lanes` lanes of a vector from lane `first` on; the scalar in lane `first` if `lanes` is 0."""
     match expr:
         case _ if not expr.type.lanes:
-            return _changed(expr)
+            return _split_vectors(expr)
         case ir.Var():
             return _part(expr, first, lanes)
         case ir.Const(value=value, type=type_):
-            return ir.Const(value, type_.widened(lanes))
+            return ir.Const(value, type_.with_lanes(lanes))
         case ir.Load(buffer=buffer, index=index):
-            return ir.Load(buffer, add(_changed(index), const(first)), lanes)
+            return ir.Load(buffer, add(_split_vectors(index), const(first)), lanes)
         case ir.Ramp(first=start):
-            return ramp(add(_changed(start), const(first)), lanes)
+            return ramp(add(_split_vectors(start), const(first)), lanes)
         case ir.Gather(buffer=buffer, index=index):
             part = _piece(index, first, lanes)
             return ir.Gather(buffer, part) if lanes else ir.Load(buffer, part)
         case ir.Splat(value=value):
-            return ir.Splat(_changed(value), lanes) if lanes else _changed(value)
+            return ir.Splat(_split_vectors(value), lanes) if lanes else _split_vectors(value)
         case ir.Binary(op=op, left=left, right=right):
             return ir.Binary(op, _piece(left, first, lanes), _piece(right, first, lanes))
         case ir.Compare(op=op, left=left, right=right):
             return ir.Compare(op, _piece(left, first, lanes), _piece(right, first, lanes))
         case ir.Select(condition=condition, then=then, otherwise=otherwise):
             chosen = condition if not condition.type.lanes else _piece(condition, first, lanes)
-            return ir.Select(_changed(chosen), _piece(then, first, lanes), _piece(otherwise, first, lanes))
+            return ir.Select(_split_vectors(chosen), _piece(then, first, lanes), _piece(otherwise, first, lanes))
         case ir.Call(function=function, arguments=arguments):
             return ir.Call(function, tuple(_piece(argument, first, lanes) for argument in arguments))
         case ir.Cast(value=value, dtype=dtype):
             return ir.Cast(_piece(value, first, lanes), dtype)
         case ir.Vector(values=values):
-            found = tuple(_changed(value) for value in values[first : first + max(lanes, 1)])
+            found = tuple(_split_vectors(value) for value in values[first : first + max(lanes, 1)])
             return ir.Vector(found) if lanes else found[0]
     raise TypeError(f"Expected an expression that splits into pieces, but got {type(expr).__name__}.")
 
@@ -126,7 +126,7 @@ def one_by_one(stmt: ir.Filter) -> ir.Stmt:
     processor could not predict such a branch.
     """
     one = ir.Var(f"{stmt.var.name}.one")
-    return ir.If(is_short(stmt), ir.For(one, const(0), _length(stmt), _test(stmt, one)), unrolled(stmt))
+    return ir.If(is_short(stmt), ir.For(one, const(0), _length(stmt), _test(stmt, one)), unroll_filter(stmt))
 
 
 def is_short(stmt: ir.Filter) -> ir.Expr:
@@ -134,7 +134,7 @@ def is_short(stmt: ir.Filter) -> ir.Expr:
     return less(_length(stmt), const(FEW))
 
 
-def unrolled(stmt: ir.Filter) -> ir.Stmt:
+def unroll_filter(stmt: ir.Filter) -> ir.Stmt:
     """Return two loops for a filter: one tests several numbers in each iteration, the other tests what remains."""
     several, rest, whole = (ir.Var(f"{stmt.var.name}.{name}") for name in ("several", "rest", "whole"))
     tests = block(*(_test(stmt, add(several, const(n))) for n in range(UNROLLED)))
@@ -150,20 +150,22 @@ def _length(stmt: ir.Filter) -> ir.Expr:
 
 
 def _test(stmt: ir.Filter, distance: ir.Expr) -> ir.Stmt:
-    mark = _substituted(stmt.mark, stmt.var, add(stmt.start, distance))
+    mark = _substitute_var(stmt.mark, stmt.var, add(stmt.start, distance))
     appended = ir.Store(stmt.found, stmt.count, cast(distance, stmt.found.type.dtype))
     return block(appended, ir.Set(stmt.count, add(stmt.count, cast(mark, I64.dtype))))
 
 
-def _substituted(expr: ir.Expr, var: ir.Var, value: ir.Expr) -> ir.Expr:
-    return value if expr == var else rebuilt(expr, lambda child: _substituted(child, var, value))
+def _substitute_var(expr: ir.Expr, var: ir.Var, value: ir.Expr) -> ir.Expr:
+    return value if expr == var else map_children(expr, lambda child: _substitute_var(child, var, value))
 
 
 def in_lanes(expr: ir.Expr, var: ir.Var, first: ir.Expr, lanes: int) -> ir.Expr:
     """Evaluate a scalar expression in lanes, for `lanes` consecutive values of `var` from `first` on."""
     if var.name not in variables(expr):
         return (
-            ir.Splat(expr, lanes) if not isinstance(expr, ir.Const) else ir.Const(expr.value, expr.type.widened(lanes))
+            ir.Splat(expr, lanes)
+            if not isinstance(expr, ir.Const)
+            else ir.Const(expr.value, expr.type.with_lanes(lanes))
         )
 
     def lane(child: ir.Expr) -> ir.Expr:

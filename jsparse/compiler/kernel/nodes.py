@@ -69,7 +69,7 @@ class Compare:
 
     @property
     def type(self) -> Type:
-        return BOOL.widened(self.left.type.lanes)
+        return BOOL.with_lanes(self.left.type.lanes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Call:
     @property
     def type(self) -> Type:
         given = self.arguments[0].type
-        return BOOL.widened(given.lanes) if OPERATIONS[self.function].gives_condition else given
+        return BOOL.with_lanes(given.lanes) if OPERATIONS[self.function].gives_condition else given
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Load:
 
     @property
     def type(self) -> Type:
-        return self.buffer.type.widened(self.lanes)
+        return self.buffer.type.with_lanes(self.lanes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class Gather:
 
     @property
     def type(self) -> Type:
-        return self.buffer.type.widened(self.index.type.lanes)
+        return self.buffer.type.with_lanes(self.index.type.lanes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class Ramp:
 
     @property
     def type(self) -> Type:
-        return self.first.type.widened(self.lanes)
+        return self.first.type.with_lanes(self.lanes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class Splat:
 
     @property
     def type(self) -> Type:
-        return self.value.type.widened(self.lanes)
+        return self.value.type.with_lanes(self.lanes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ class Widen:
 
     @property
     def type(self) -> Type:
-        return self.value.type.widened(self.lanes)
+        return self.value.type.with_lanes(self.lanes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ class HorizontalReduce:
 
     @property
     def type(self) -> Type:
-        return self.value.type.widened(self.lanes)
+        return self.value.type.with_lanes(self.lanes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ class Vector:
 
     @property
     def type(self) -> Type:
-        return self.values[0].type.widened(len(self.values))
+        return self.values[0].type.with_lanes(len(self.values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,7 +429,7 @@ def nodes(node: object) -> Iterator[Expr | Stmt]:
                 yield from nodes(child)
 
 
-def rebuilt(node: Any, change: Callable[[Any], Any]) -> Any:
+def map_children(node: Any, change: Callable[[Any], Any]) -> Any:
     """The node with each child replaced by `change(child)`; the node itself if none changes."""
     changed: dict[str, Any] = {}
     for name in _fields(type(node)) or ():

@@ -13,7 +13,7 @@ from dataclasses import replace
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.blocked_sums import TOTAL
 from jsparse.compiler.loops.canonical import LevelIterators, Loop
-from jsparse.compiler.loops.chain import loops_over, nested
+from jsparse.compiler.loops.chain import loops_over, nest_loops
 from jsparse.compiler.loops.domain import Coiteration, LevelIteration, WorkspaceNonzeros
 from jsparse.compiler.loops.nest import (
     AppendCoord,
@@ -58,8 +58,7 @@ class AssemblyShape:
     merge_leaders: tuple[tuple[IndexVar, int], ...] = ()
 
     @property
-    def shared(self) -> tuple[IndexVar, ...]:
-        """The variables of the shared loops."""
+    def vars_of_shared_loops(self) -> tuple[IndexVar, ...]:
         return self.order[: len(self.order) - self.row]
 
 
@@ -75,7 +74,7 @@ def canonical_assembly(problem: Problem) -> AssemblyShape:
 
 def assembly_nest(problem: Problem, shape: AssemblyShape) -> LoopNest:
     """The loop nest of an assembly of this shape. Raises ValueError if levels cannot be walked in the shape's order."""
-    return LoopNest(problem, _Assembler(problem, shape).shared(0))
+    return LoopNest(problem, _Assembler(problem, shape).build_shared_loops(0))
 
 
 def shape_of(nest: LoopNest) -> AssemblyShape:
@@ -87,7 +86,7 @@ def shape_of(nest: LoopNest) -> AssemblyShape:
             order.append(stmt.var)
             assert isinstance(stmt.domain, Coiteration)
             walked = dict.fromkeys(level.pattern for term in stmt.domain.terms for level in term)
-            if len(walked) < len(iterators.met(stmt.var)):
+            if len(walked) < len(iterators.patterns_at(stmt.var)):
                 leaders += [(stmt.var, pattern) for pattern in walked]
             iterators.coiterate(stmt.var, walked)
         assert isinstance(stmt, Forall | AppendEdges | Scatter)
@@ -113,7 +112,7 @@ def _loops(stmt: Stmt) -> list[Forall]:
 def own_loops(problem: Problem, shape: AssemblyShape, term: int) -> list[Loop]:
     """Return a term's own loops inside the shared loops, including lookups."""
     iterators = LevelIterators(problem, shape.merge_leaders)
-    for var in shape.shared:
+    for var in shape.vars_of_shared_loops:
         iterators.coiterate(var)
     part = iterators.part(problem.terms[term].patterns)
     loops = [*part.lookups(), *(loop for var in shape.own[term] for loop in part.bind(var))]
@@ -128,18 +127,18 @@ class _Assembler:
         self.iterators = LevelIterators(problem, shape.merge_leaders)
         dtype = self.dtype if problem.wants_values else ""
         if dtype == "float32" and problem.monoid.add == "+" and any(shape.own):
-            dtype = TOTAL  # a row has no blocks (`blocked_sums`); float64 rows cost no measurable time
+            dtype = TOTAL  # a row has no blocks (`block_sums`); float64 rows cost no measurable time
         over = shape.order[-1] if shape.row else None
         self.row = SparseWorkspace(ROW if shape.row else SCALAR, dtype, problem.monoid, over)
 
-    def shared(self, depth: int) -> Stmt:
+    def build_shared_loops(self, depth: int) -> Stmt:
         """Return the shared loops from this depth inward."""
-        if depth == len(self.shape.shared):
+        if depth == len(self.shape.vars_of_shared_loops):
             return self.workspace()
         var = self.shape.order[depth]
         met = self.iterators.coiterate(var)
         terms = tuple(tuple(met[n] for n in term.patterns if n in met) for term in self.problem.terms)
-        body = self.shared(depth + 1)
+        body = self.build_shared_loops(depth + 1)
         if self.problem.builds_levels and depth + 1 < len(self.shape.order):
             body = AppendEdges(self.target, self.shape.order[: depth + 1], body)
         return Forall(var, Coiteration(terms), body)
@@ -158,7 +157,7 @@ class _Assembler:
         value = self.value(self.problem.terms[number])
         assign = Assign(self.row.access(), value, self.dtype, self.problem.monoid)
         loops = own_loops(self.problem, self.shape, number)
-        return nested([Forall(loop.var, loop.domain, assign) for loop in loops], assign)
+        return nest_loops([Forall(loop.var, loop.domain, assign) for loop in loops], assign)
 
     def value(self, term: Statement) -> Scalar | None:
         """The value that a term adds; None if no values are wanted."""
@@ -180,32 +179,32 @@ def with_upper_bounds(nest: LoopNest) -> LoopNest:
     shape = shape_of(nest)
     row = shape.order[-1] if shape.row else None
 
-    def bounded(stmt: Stmt) -> Stmt:
+    def reserve_bounds(stmt: Stmt) -> Stmt:
         match stmt:
             case Forall(var=var, domain=Coiteration(terms=terms)) if row is None and var == shape.order[-1]:
-                return ReserveUpperBound(var, terms) if len(shape.order) > 1 else with_children(stmt, bounded)
+                return ReserveUpperBound(var, terms) if len(shape.order) > 1 else with_children(stmt, reserve_bounds)
             case Forall(var=var) if var == row:
-                return ReserveUpperBound(var, (_met(stmt),))
-            case TermGuard(body=body) if row is not None and (fixed := _fixed(body, row)):
+                return ReserveUpperBound(var, (_levels_at_loop(stmt),))
+            case TermGuard(body=body) if row is not None and (fixed := _levels_with_fixed_segments(body, row)):
                 return replace(stmt, body=ReserveUpperBound(row, (fixed,)))
             case Scatter(domain=domain, body=body):  # it may be that no coordinate is looked up any more
-                inner = bounded(body)
+                inner = reserve_bounds(body)
                 return replace(stmt, body=inner) if loops_over(inner, domain.pattern, domain.level) else inner
             case Where(producer=producer):
-                return AppendCoord(nest.problem.target) if row is None else bounded(producer)
+                return AppendCoord(nest.problem.target) if row is None else reserve_bounds(producer)
             case _:
-                return with_children(stmt, bounded)
+                return with_children(stmt, reserve_bounds)
 
-    return replace(nest, body=bounded(nest.body))
+    return replace(nest, body=reserve_bounds(nest.body))
 
 
-def _fixed(term: Stmt, row: IndexVar) -> tuple[LevelIteration, ...]:
+def _levels_with_fixed_segments(term: Stmt, row: IndexVar) -> tuple[LevelIteration, ...]:
     """The levels that meet in a term's loop over the row, except levels whose segments change in the term's loops."""
     (loop,) = (loop for loop in _loops(term) if loop.var == row and not loop.is_lookup)
-    return tuple(x for x in _met(loop) if not loops_over(term, x.pattern, x.level - 1))
+    return tuple(x for x in _levels_at_loop(loop) if not loops_over(term, x.pattern, x.level - 1))
 
 
-def _met(loop: Forall) -> tuple[LevelIteration, ...]:
+def _levels_at_loop(loop: Forall) -> tuple[LevelIteration, ...]:
     """The levels that meet at a loop's variable. The loop walks one of them; lookups directly inside use the others."""
     met: dict[int, LevelIteration] = {}
     stmt: Stmt = loop

@@ -42,14 +42,14 @@ from jsparse.compiler.loops.domain import (
     Tiles,
 )
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.scalar import replaced
+from jsparse.compiler.scalar import replace_accesses
 from jsparse.notation.assignment import Access
 
 BLOCK = 64  # terms of one run
 TOTAL = "float64"
 
 
-def blocked_sums(stmt: nest.Stmt, problem: Problem, short: Collection[tuple[int, int]] = ()) -> nest.Stmt:
+def block_sums(stmt: nest.Stmt, problem: Problem, short: Collection[tuple[int, int]] = ()) -> nest.Stmt:
     """Cut the long float32 sums of a statement into blocks. Segments of each (pattern, level) in `short` have at most
     `BLOCK` entries."""
     return _Blocking(problem, short).stmt(stmt)
@@ -69,10 +69,10 @@ class _Blocking:
         if isinstance(stmt, nest.Where) and isinstance(stmt.workspace, nest.Workspace):
             inner = replace(stmt, producer=self.stmt(stmt.producer), consumer=self.stmt(stmt.consumer))
             sums = stmt.workspace.dtype == "float32" and stmt.workspace.monoid.add == "+"
-            return self.blocked(inner, stmt.workspace) if sums else inner
+            return self.cut_into_runs(inner, stmt.workspace) if sums else inner
         return nest.with_children(stmt, self.stmt)
 
-    def blocked(self, where: nest.Where, workspace: nest.Workspace) -> nest.Where:
+    def cut_into_runs(self, where: nest.Where, workspace: nest.Workspace) -> nest.Where:
         """Cut the sums in the workspace into runs, and add the runs to a total, if the sums may be long."""
         name, path = workspace.name, path_to(where.producer, workspace.name) or []
         turns = [self.turns(loop) for loop in path]
@@ -100,7 +100,7 @@ class _Blocking:
 
         producer = _with(where.producer, name, depth, lambda loop: replace(loop, run=not fits))
         producer = _with(producer, name, outer, in_runs)
-        return nest.Where(total, producer, _renamed(where.consumer, workspace.access(), total.access()))
+        return nest.Where(total, producer, _replace_reads(where.consumer, workspace.access(), total.access()))
 
     def cut(self, path: list[nest.Forall], turns: list[int | None]) -> tuple[int, int] | None:
         """Return the depth of the loop to cut, and the length of a run; None if there are at most `BLOCK` terms in all.
@@ -176,8 +176,8 @@ def _with(stmt: nest.Stmt, name: str, depth: int, change: Callable[[nest.Forall]
     raise ValueError(f"no loop stands around what adds to {name}")
 
 
-def _renamed(stmt: nest.Stmt, old: Access, new: Access) -> nest.Stmt:
+def _replace_reads(stmt: nest.Stmt, old: Access, new: Access) -> nest.Stmt:
     """Return the statement with reads of `new` in place of reads of `old`."""
     if isinstance(stmt, nest.Assign):
-        return stmt if stmt.value is None else replace(stmt, value=replaced(stmt.value, {old: new}))
-    return nest.with_children(stmt, lambda inner: _renamed(inner, old, new))
+        return stmt if stmt.value is None else replace(stmt, value=replace_accesses(stmt.value, {old: new}))
+    return nest.with_children(stmt, lambda inner: _replace_reads(inner, old, new))

@@ -9,8 +9,8 @@ that occur only on dense axes. The target is cleared, and every product is added
         ∀ k ∈ range
           C[i, k] += A[i, j] * B[j, k]
 
-After the last transformation, `completed` leaves out unnecessary steps: the clearing of a target whose elements are all
-written, and the addition to elements that are written only once.
+After the last transformation, `leave_out_steps` leaves out unnecessary steps: the clearing of a target whose elements
+are all written, and the addition to elements that are written only once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Sequence as Items
 from dataclasses import replace
 
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.loops.chain import nested, path_to
+from jsparse.compiler.loops.chain import nest_loops, path_to
 from jsparse.compiler.loops.domain import Derivation, Domain, LevelIteration, Range
 from jsparse.compiler.loops.nest import (
     AppendCoord,
@@ -100,7 +100,7 @@ class LevelIterators:
         the level of the merge leader. If no level meets at the variable, or if there are several variables, the loop
         runs over every coordinate.
         """
-        met = self.met(variables[0]) if len(variables) == 1 else []
+        met = self.patterns_at(variables[0]) if len(variables) == 1 else []
         if len(met) > 1:
             met.sort(key=lambda n: (self._is_located(n), (variables[0], n) not in self.merge_leaders))
         loops = [Loop(variables[0], self._next(met[0]) if met else Range())]
@@ -125,7 +125,7 @@ class LevelIterators:
         Without a merge leader, it walks all levels."""
         self.bound.add(var)
         if walked is None:
-            met = self.met(var)
+            met = self.patterns_at(var)
             walked = [n for n in met if (var, n) in self.merge_leaders] or met
         return {n: self._next(n) for n in walked}
 
@@ -134,7 +134,7 @@ class LevelIterators:
         if any(self.left.values()):
             raise ValueError(f"the schedule does not visit the levels of {self.problem} in order")
 
-    def met(self, var: IndexVar) -> list[int]:
+    def patterns_at(self, var: IndexVar) -> list[int]:
         """The patterns whose next level is over `var`."""
         return [n for n, levels in self.left.items() if levels and levels[0][1] == var]
 
@@ -167,18 +167,18 @@ def canonical_nest(problem: Problem, number: int = 0) -> LoopNest:
     iterators.check()
     headers = [Forall(loop.var, loop.domain, AppendCoord(statement.target)) for loop in loops]
     if problem.is_assembly:
-        return LoopNest(problem, nested(headers, AppendCoord(statement.target)))
+        return LoopNest(problem, nest_loops(headers, AppendCoord(statement.target)))
     monoid, dtype = problem.monoid_of(statement), problem.accumulator_of(statement)
     assert statement.value is not None
     value = as_added(statement.value, monoid, problem.type_of[statement.target.tensor].dtype, dtype)
     leaf = Assign(statement.target, value, dtype, monoid, True, statement.condition)
-    body = nested(headers, leaf)
+    body = nest_loops(headers, leaf)
     if not problem.adds(statement):
         body = Sequence((Clear(statement.target, monoid), body))
     return LoopNest(problem, body)
 
 
-def completed(nest: LoopNest) -> LoopNest:
+def leave_out_steps(nest: LoopNest) -> LoopNest:
     """Leave out unnecessary steps of a nest with one statement.
 
     If every element of the target is written at most once, additions become stores. The target is then cleared only if
@@ -192,7 +192,7 @@ def completed(nest: LoopNest) -> LoopNest:
     loops = path_to(body, statement.target.tensor) or []
     if any(_reduces(loop, problem, statement) for loop in loops):
         return nest
-    body = _stored(body, statement)
+    body = _turn_additions_into_stores(body, statement)
     if not _covers_target(loops, problem, statement):
         return replace(nest, body=Sequence((Clear(statement.target, monoid), body)))
     own = _own_pattern(problem, statement)
@@ -201,11 +201,11 @@ def completed(nest: LoopNest) -> LoopNest:
     return replace(nest, body=Sequence((Clear(statement.target, monoid, _writes_in_use(loops, problem, own)), body)))
 
 
-def _stored(stmt: Stmt, statement: Statement) -> Stmt:
+def _turn_additions_into_stores(stmt: Stmt, statement: Statement) -> Stmt:
     """Return the statement with stores to the target in place of additions to the target."""
     if isinstance(stmt, Assign):
         return replace(stmt, accumulate=False) if stmt.target.tensor == statement.target.tensor else stmt
-    return with_children(stmt, lambda inner: _stored(inner, statement))
+    return with_children(stmt, lambda inner: _turn_additions_into_stores(inner, statement))
 
 
 def _reduces(loop: Forall, problem: Problem, statement: Statement) -> bool:

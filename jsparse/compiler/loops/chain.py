@@ -34,7 +34,7 @@ def chain(stmt: nest.Stmt) -> tuple[list[nest.Forall], nest.Stmt]:
     return loops, stmt
 
 
-def nested(loops: Iterable[nest.Forall], inner: nest.Stmt) -> nest.Stmt:
+def nest_loops(loops: Iterable[nest.Forall], inner: nest.Stmt) -> nest.Stmt:
     """Nest the loops around `inner`, the first loop outermost. Their previous bodies are dropped."""
     for loop in reversed(list(loops)):
         inner = replace(loop, body=inner)

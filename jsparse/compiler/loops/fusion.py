@@ -40,7 +40,7 @@ from jsparse.compiler.loops.canonical import visits_all
 from jsparse.compiler.loops.chain import loop_name, path_to
 from jsparse.compiler.loops.domain import LevelIteration, Panels, Range
 from jsparse.compiler.problem import Dense, Positions, Problem
-from jsparse.compiler.scalar import Scalar, replaced
+from jsparse.compiler.scalar import Scalar, replace_accesses
 from jsparse.compiler.semiring import Monoid
 from jsparse.compiler.statement import Statement
 from jsparse.notation.assignment import Access, IndexVar
@@ -50,7 +50,7 @@ class FusionError(Exception):
     """An error that is raised if two statements cannot share loops. Its message is the reason."""
 
 
-def fused(problem: Problem, parts: Items[nest.Stmt], shared: Items[str | None]) -> nest.Stmt:
+def fuse_nests(problem: Problem, parts: Items[nest.Stmt], shared: Items[str | None]) -> nest.Stmt:
     """Put the nests of a problem's statements one after the other, and fuse the nests that share loops.
 
     Args:
@@ -73,7 +73,7 @@ def fused(problem: Problem, parts: Items[nest.Stmt], shared: Items[str | None]) 
         # Targets are cleared in front of the shared loops: inside, each iteration would clear what earlier ones added.
         clears, body = _split(part)
         others, rest = _split(groups[0])
-        joined = _joined(problem, body, rest, loop, ())
+        joined = _fuse_pair(problem, body, rest, loop, ())
         _check_reads(statement, members, _variables_to(joined, loop, problem))
         groups[0] = _sequence((*clears, *others, joined))
         members.insert(0, statement)
@@ -97,14 +97,14 @@ def _sequence(stmts: Iterable[nest.Stmt]) -> nest.Stmt:
     return flat[0] if len(flat) == 1 else nest.Sequence(tuple(flat))
 
 
-def _joined(problem: Problem, first: nest.Stmt, second: nest.Stmt, name: str, around: tuple[str, ...]) -> nest.Stmt:
+def _fuse_pair(problem: Problem, first: nest.Stmt, second: nest.Stmt, name: str, around: tuple[str, ...]) -> nest.Stmt:
     """Fuse two nests into one nest in which they share the loops down to `name`.
 
     If `second` already has several nests inside a shared loop, `first` is joined with the first of those nests.
     """
     if around and isinstance(second, nest.Sequence):
         nearest, *others = second.stmts
-        return _sequence((_joined(problem, first, nearest, name, around), *others))
+        return _sequence((_fuse_pair(problem, first, nearest, name, around), *others))
     if not (isinstance(first, nest.Forall) and isinstance(second, nest.Forall)):
         inside = f"inside {around[-1]}" if around else "outermost"
         raise FusionError(f"not both statements have a loop {inside}")
@@ -117,16 +117,16 @@ def _joined(problem: Problem, first: nest.Stmt, second: nest.Stmt, name: str, ar
             f"one loops over {loop_name(first, problem)} where the other has {loop_name(second, problem)}"
         )
     # `second` alone may be parallel: the joined loop takes its division, and `_check_owners` tests it.
-    domain, before, behind = _agreed(problem, first, second)
+    domain, before, behind = _agree_on_domain(problem, first, second)
     here = loop_name(second, problem)
     if here == name:
         body = _sequence((before, behind))
     else:
-        body = _joined(problem, before, behind, name, (*around, here))
+        body = _fuse_pair(problem, before, behind, name, (*around, here))
     return replace(second, domain=domain, body=body, prefetch=0)
 
 
-def _agreed(
+def _agree_on_domain(
     problem: Problem, first: nest.Forall, second: nest.Forall
 ) -> tuple[Range | LevelIteration | Panels, nest.Stmt, nest.Stmt]:
     """Return the domain of a shared loop, and the body of each statement in that loop.
@@ -145,7 +145,7 @@ def _agreed(
         raise FusionError(both)
     # A level leads before a range, which needs no lookup. Of two levels, the second statement's leads.
     leader = first.domain if isinstance(second.domain, Range) else second.domain
-    return leader, _located(first, leader), _located(second, leader)
+    return leader, _body_under_leader(first, leader), _body_under_leader(second, leader)
 
 
 def _continues(problem: Problem, stmt: nest.Stmt, var: IndexVar) -> bool:
@@ -167,7 +167,7 @@ def _visits_all(problem: Problem, domain: object) -> bool:
     return domain.level == 0 and problem.patterns[domain.pattern].levels[0].kind.is_full
 
 
-def _located(loop: nest.Forall, leader: object) -> nest.Stmt:
+def _body_under_leader(loop: nest.Forall, leader: object) -> nest.Stmt:
     """Return the body of `loop` for a loop over `leader`. If `loop` walks another level, a lookup encloses the body."""
     if loop.domain == leader or not isinstance(loop.domain, LevelIteration):
         return loop.body
@@ -236,7 +236,7 @@ def has_copies(problem: Problem, statement: Statement) -> bool:
     return statement.add == "+" and target.positions is None and not statement.target.indirections()
 
 
-def contracted(problem: Problem, stmt: nest.Stmt) -> nest.Stmt:
+def contract_temporaries(problem: Problem, stmt: nest.Stmt) -> nest.Stmt:
     """Shrink each temporary that the same iteration writes and reads. It then has memory for one iteration."""
     for name in problem.temporaries:
         stmt = _Contraction(problem, name).stmt(stmt, ())
@@ -258,7 +258,7 @@ class _Contraction:
             case nest.Where(producer=producer, consumer=consumer) if not (self.uses(producer) and self.uses(consumer)):
                 return nest.with_children(stmt, lambda x: self.stmt(x, around, cleared) if self.uses(x) else x)
             case nest.Where():
-                return self.placed((stmt,), 1, around, cleared) or stmt
+                return self.put_in_workspace((stmt,), 1, around, cleared) or stmt
             case nest.Sequence(stmts=stmts):
                 return self.sequence(stmts, around, cleared)
         return nest.with_children(stmt, lambda inner: self.stmt(inner, around, cleared))
@@ -283,12 +283,12 @@ class _Contraction:
             found: nest.Stmt | None = self.stmt(stmts[first], around, cleared)
         else:
             written = next(n for n in users if self.writes(stmts[n]))
-            found = self.placed(stmts[first : last + 1], written + 1 - first, around, cleared)
+            found = self.put_in_workspace(stmts[first : last + 1], written + 1 - first, around, cleared)
         if found is None or found == stmts[first]:
             return nest.Sequence(stmts)
         return _sequence((*(s for s in stmts[:first] if not _clears(s, self.name)), found, *stmts[last + 1 :]))
 
-    def placed(
+    def put_in_workspace(
         self, stmts: tuple[nest.Stmt, ...], count: int, around: tuple[nest.Forall, ...], cleared: bool
     ) -> nest.Stmt | None:
         """Put a workspace around `stmts`. The first `count` of them fill it. Returns None if it saves no memory."""
@@ -320,7 +320,7 @@ class _Contraction:
                 producer = _sequence((nest.Clear(target, Monoid.of(self.statement.add, dtype)), producer))
             return nest.Where(nest.ArrayWorkspace(target, dtype, tuple(kept), below), producer, consumer)
         scalar = nest.Workspace(f"{self.name}_at_{around[-1].var}", dtype, Monoid.of(self.statement.add, dtype))
-        return nest.Where(scalar, self.renamed(producer, scalar), self.renamed(consumer, scalar))
+        return nest.Where(scalar, self.replace_temporary(producer, scalar), self.replace_temporary(consumer, scalar))
 
     def adds(self, stmt: nest.Stmt) -> bool:
         """Whether a statement has an assignment that adds to elements of the temporary."""
@@ -357,13 +357,13 @@ class _Contraction:
         full = self.problem.patterns[positions.pattern].levels[level].kind.is_full
         return LevelIteration(positions.pattern, level, panel=True) if is_next and full else None
 
-    def renamed(self, stmt: nest.Stmt, scalar: nest.Workspace) -> nest.Stmt:
+    def replace_temporary(self, stmt: nest.Stmt, scalar: nest.Workspace) -> nest.Stmt:
         """Return the statement with the scalar in place of the temporary."""
         if not isinstance(stmt, nest.Assign):
-            return nest.with_children(stmt, lambda inner: self.renamed(inner, scalar))
+            return nest.with_children(stmt, lambda inner: self.replace_temporary(inner, scalar))
 
         def of(value: Scalar | None) -> Scalar | None:
-            return None if value is None else replaced(value, {self.statement.target: scalar.access()})
+            return None if value is None else replace_accesses(value, {self.statement.target: scalar.access()})
 
         target = scalar.access() if stmt.target.tensor == self.name else stmt.target
         return replace(stmt, target=target, value=of(stmt.value), condition=of(stmt.condition))

@@ -30,7 +30,7 @@ from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.chunks import Partials
 from jsparse.compiler.lower.levels import LevelWalk
 from jsparse.compiler.lower.scope import Scope
-from jsparse.compiler.lower.workspaces import new_workspace, scattered, with_memory
+from jsparse.compiler.lower.workspaces import lower_scatter, new_workspace, with_memory
 from jsparse.compiler.output_kind import Coordinates, Count, Write
 from jsparse.compiler.problem import Problem
 
@@ -63,16 +63,20 @@ def listing(nest: LoopNest, storage: Storage, lowerer: Lowering) -> ir.Stmt:
 
     def own(chunk: ir.Expr, loops: ir.Stmt) -> ir.Stmt:
         worked = loops if row is None else with_memory(scope, row, loops)
-        return _counted(storage, cursors, chunk, worked) if _counts(nest) else _written(scope, cursors, chunk, worked)
+        return (
+            _count_entries(storage, cursors, chunk, worked)
+            if _counts(nest)
+            else _write_entries(scope, cursors, chunk, worked)
+        )
 
-    def lowered(stmt: LoopStmt, scope: Scope) -> ir.Stmt:
+    def lower_stmt(stmt: LoopStmt, scope: Scope) -> ir.Stmt:
         if isinstance(stmt, Scatter):
-            return scattered(stmt, scope, lambda inner: lowered(stmt.body, inner))
+            return lower_scatter(stmt, scope, lambda inner: lower_stmt(stmt.body, inner))
         if isinstance(stmt, Forall) and stmt.parallel is not None:
             return lowerer.forall(stmt, scope, Partials(own, lambda chunks: ir.Block(())))
         return own(const(0), lowerer.stmt(stmt, scope))
 
-    body = lowered(nest.body, scope)
+    body = lower_stmt(nest.body, scope)
     return block(_clear(storage, outer.fresh("n")), body) if _counts(nest) else body
 
 
@@ -80,12 +84,12 @@ def _counts(nest: LoopNest) -> bool:
     return isinstance(nest.problem.output, Count)
 
 
-def _counted(storage: Storage, cursors: list[ir.Var], chunk: ir.Expr, loops: ir.Stmt) -> ir.Stmt:
+def _count_entries(storage: Storage, cursors: list[ir.Var], chunk: ir.Expr, loops: ir.Stmt) -> ir.Stmt:
     """Set a chunk's count of entries to zero, run the loops, which advance the count, and store the count."""
     return block(ir.Declare(cursors[-1], zero(I64)), loops, ir.Store(storage.target, chunk, cursors[-1]))
 
 
-def _written(scope: Scope, cursors: list[ir.Var], chunk: ir.Expr, loops: ir.Stmt) -> ir.Stmt:
+def _write_entries(scope: Scope, cursors: list[ir.Var], chunk: ir.Expr, loops: ir.Stmt) -> ir.Stmt:
     """Return a chunk's loops, whose write positions begin at the chunk's start positions in the buffer `starts`.
 
     If the kernel also writes `starts`, it stores the chunk's end positions there, and skips a chunk with a negative

@@ -40,7 +40,7 @@ class Lowerer(Protocol):
     """The functions of `lower.lower` that are used here."""
 
     def forall(self, loop: Forall, scope: Scope, partials: Partials | None) -> ir.Stmt: ...
-    def stored_at(
+    def store_at(
         self, assign: Assign, address: ir.Expr, value: ir.Expr, scope: Scope, rounded: bool = False
     ) -> ir.Stmt: ...
 
@@ -51,10 +51,10 @@ def lower_bins(loop: Forall, scope: Scope, lowerer: Lowerer) -> ir.Stmt:
     targets = {s.target.tensor for s in scope.storage.problem.statements}
     (assign,) = (one for one in assignments(loop) if one.target.tensor in targets)
 
-    def added(address: ir.Expr, value: ir.Expr) -> ir.Stmt:
-        return lowerer.stored_at(assign, address, value, scope, rounded=True)
+    def add_term(address: ir.Expr, value: ir.Expr) -> ir.Stmt:
+        return lowerer.store_at(assign, address, value, scope, rounded=True)
 
-    serial = lowerer.forall(replace(loop, parallel=None), replace(scope, adding=added), None)
+    serial = lowerer.forall(replace(loop, parallel=None), replace(scope, adding=add_term), None)
     chunks = replace(loop, parallel=Parallel("owned", loop.parallel.grain))
 
     def in_chunks(put: _Put) -> ir.Stmt:
@@ -64,9 +64,9 @@ def lower_bins(loop: Forall, scope: Scope, lowerer: Lowerer) -> ir.Stmt:
         return lowerer.forall(chunks, adding, own)
 
     lists = _Lists.of(assign, scope)
-    parallel = lists.borrowed(
-        lambda total: block(in_chunks(lists.counted), lists.placed(total)),
-        lambda: block(in_chunks(lists.listed), lists.in_ranges(added)),
+    parallel = lists.borrow_memory(
+        lambda total: block(in_chunks(lists.count_term), lists.turn_counts_into_places(total)),
+        lambda: block(in_chunks(lists.append_term), lists.in_ranges(add_term)),
     )
     return ir.If(less(ir.Threads(), const(FEWEST)), serial, parallel)
 
@@ -106,18 +106,17 @@ class _Lists:
         shift = max((size - 1) // RANGES, 0).bit_length()
         return _Lists(scope, buffer("counts", "int64"), addresses, buffer("values", assign.dtype), shift)
 
-    def borrowed(self, first: Callable[[ir.Var], ir.Stmt], then: Callable[[], ir.Stmt]) -> ir.Stmt:
+    def borrow_memory(self, first: Callable[[ir.Var], ir.Stmt], then: Callable[[], ir.Stmt]) -> ir.Stmt:
         """Borrow the counts for both parts, and for the second one the lists. The first one sets their length."""
         total = self.scope.fresh("total")
         lists = ir.Borrow(self.addresses, total, ir.Borrow(self.values, total, then(), zeros=False), zeros=False)
         inner = block(ir.Declare(total, const(0)), first(total), lists)
         return ir.Borrow(self.counts, const(MAX_CHUNKS * RANGES), inner)
 
-    def counted(self, row: ir.Expr, address: ir.Expr, _: ir.Expr) -> ir.Stmt:
-        """Count a term."""
+    def count_term(self, row: ir.Expr, address: ir.Expr, _: ir.Expr) -> ir.Stmt:
         return ir.Store(self.counts, add(row, self._range(address)), const(1), accumulate=True)
 
-    def placed(self, total: ir.Var) -> ir.Stmt:
+    def turn_counts_into_places(self, total: ir.Var) -> ir.Stmt:
         """Turn counts into the first place of each chunk in each range's list, and count all terms in `total`."""
         part, chunk, count, at = (self.scope.fresh(name) for name in ("range", "chunk", "count", "at"))
         step = block(
@@ -128,8 +127,7 @@ class _Lists:
         )
         return ir.For(part, const(0), const(RANGES), ir.For(chunk, const(0), const(MAX_CHUNKS), step))
 
-    def listed(self, row: ir.Expr, address: ir.Expr, value: ir.Expr) -> ir.Stmt:
-        """List a term."""
+    def append_term(self, row: ir.Expr, address: ir.Expr, value: ir.Expr) -> ir.Stmt:
         here, at, place = self.scope.fresh("address"), self.scope.fresh("at"), self.scope.fresh("place")
         return block(
             ir.Let(here, address),

@@ -41,7 +41,7 @@ from jsparse.compiler.loops.nest import MAX_CHUNKS, Assign, Forall, Where, Works
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.assembly import Lowering
 from jsparse.compiler.lower.chunks import NO, YES, Partials
-from jsparse.compiler.lower.scope import Run, Scope, added_flag
+from jsparse.compiler.lower.scope import Run, Scope, addition_flag_name
 from jsparse.compiler.problem import Problem
 
 PIECE = 8  # lanes of a total that are added at a time
@@ -60,17 +60,19 @@ def total_where(where: Where, scope: Scope, lowerer: Lowering) -> Stmt:
     if workspace.checked:
         flag = scope.fresh("added", BOOL)
         mark.append(Declare(flag, NO))
-        scope = scope.with_register(added_flag(workspace.name), flag).with_register(added_flag(block_sum.name), flag)
+        scope = scope.with_register(addition_flag_name(workspace.name), flag).with_register(
+            addition_flag_name(block_sum.name), flag
+        )
     total, outside = _Total(scope, accumulator), scope.with_register(workspace.name, accumulator)
     if runs.parallel is not None:
         summed = _chunks(runs, total, scope, lowerer)
     elif _begins(producer, scope.storage.problem):
         size = cast(Runs, runs.domain).size
-        inside = scope.with_register(block_sum.name, accumulator).with_run(runs.var, Run(size, total.joined))
-        summed = block(total.made(), lowerer.stmt(producer, inside))
+        inside = scope.with_register(block_sum.name, accumulator).with_run(runs.var, Run(size, total.add_accumulator))
+        summed = block(total.declare(), lowerer.stmt(producer, inside))
     else:
         going = _Going(runs, total, scope)
-        end = If(going.several, total.joined(NO, YES), rare=True)
+        end = If(going.several, total.add_accumulator(NO, YES), rare=True)
         summed = block(going.start(), lowerer.stmt(producer, going.scope), end)
     return block(*mark, summed, lowerer.stmt(where.consumer, outside))
 
@@ -83,7 +85,7 @@ def add_runs(runs: Forall, scope: Scope, lowerer: Lowering) -> Stmt:
     name = runs.body.consumer.target.tensor
     total, accumulator = scope.registers[name], scope.fresh(block_sum.name, Type(block_sum.dtype))
     if block_sum.checked:
-        scope = scope.with_register(added_flag(block_sum.name), scope.registers[added_flag(name)])
+        scope = scope.with_register(addition_flag_name(block_sum.name), scope.registers[addition_flag_name(name)])
     left, size = scope.fresh("left"), cast(Runs, runs.domain).size
     joined = Set(total, Binary("+", total, as_dtype(accumulator, total.type.dtype)))
     empty = zero(accumulator.type)
@@ -112,11 +114,11 @@ class _Going:
 
     def start(self) -> Stmt:
         """Return the declarations that precede the loops."""
-        return block(self.total.made(), Declare(self.left, const(self.size)), Declare(self.several, NO))
+        return block(self.total.declare(), Declare(self.left, const(self.size)), Declare(self.several, NO))
 
     def ends(self, first: Expr, last: Expr) -> Stmt:
         """Return the code at the end of a run that is full: add its sum to the total. Both arguments are ignored."""
-        return block(self.total.joined(_no(self.several), NO), Set(self.several, YES))
+        return block(self.total.add_accumulator(_no(self.several), NO), Set(self.several, YES))
 
 
 def _chunks(runs: Forall, total: _Total, scope: Scope, lowerer: Lowering) -> Stmt:
@@ -128,12 +130,12 @@ def _chunks(runs: Forall, total: _Total, scope: Scope, lowerer: Lowering) -> Stm
     copies = total.copies()
 
     def chunk(number: Expr, loops: Stmt) -> Stmt:
-        rest = own.joined(_no(going.several), NO)
-        return block(going.start(), loops, rest, total.kept(copies, number, own))
+        rest = own.add_accumulator(_no(going.several), NO)
+        return block(going.start(), loops, rest, total.store_copy(copies, number, own))
 
-    divided = Partials(chunk, lambda chunks: total.added(copies, chunks))
+    divided = Partials(chunk, lambda chunks: total.add_copies(copies, chunks))
     loops = lowerer.forall(replace(producer, parallel=runs.parallel), going.scope, divided)
-    return block(total.made(), total.copies_made(copies), loops)
+    return block(total.declare(), total.copies_made(copies), loops)
 
 
 def _of_run(runs: Forall) -> tuple[Workspace, LoopStmt]:
@@ -176,20 +178,20 @@ class _Total:
         self.wide = Buffer(scope.fresh("totals").name, Type(TOTAL), -1, True)
         self.narrow = Buffer(scope.fresh("sums").name, accumulator.type.scalar, -1, True)
 
-    def made(self) -> Stmt:
+    def declare(self) -> Stmt:
         """Declare the total and an empty accumulator. The first run clears a total in lanes."""
         start = Declare(self.accumulator, zero(self.accumulator.type))
         if not self.lanes:
             return block(start, Declare(self.register, zero(self.register.type)))
         return block(start, LocalArray(self.wide, self.width), LocalArray(self.narrow, self.width))
 
-    def joined(self, first: Expr, last: Expr) -> Stmt:
+    def add_accumulator(self, first: Expr, last: Expr) -> Stmt:
         """Add the accumulator to the total. If `first` holds, a total in lanes is cleared before. Then set the
         accumulator to the total if `last` holds, else to zero."""
         acc, dtype = self.accumulator, self.accumulator.type.dtype
         if not self.lanes:
             whole = Set(self.register, Binary("+", self.register, as_dtype(acc, TOTAL)))
-            return block(whole, Set(acc, _chosen(last, as_dtype(self.register, dtype), zero(acc.type))))
+            return block(whole, Set(acc, _fold_select(last, as_dtype(self.register, dtype), zero(acc.type))))
         part = self.scope.fresh("sum", Type(TOTAL, self.piece))
 
         def step(n: Expr) -> Stmt:
@@ -200,7 +202,7 @@ class _Total:
                 Store(self.narrow, n, as_dtype(part, dtype)),
             )
 
-        back = Set(acc, _chosen(last, Load(self.narrow, const(0), self.lanes), zero(acc.type)))
+        back = Set(acc, _fold_select(last, Load(self.narrow, const(0), self.lanes), zero(acc.type)))
         cleared = Store(self.wide, const(0), zero(Type(TOTAL, self.width)))
         start = If(first, cleared) if not isinstance(first, Const) else cleared if first.value else block()
         return block(start, Store(self.narrow, const(0), acc), self.each(step), back)
@@ -216,14 +218,14 @@ class _Total:
         """The buffer for the totals of all chunks."""
         return Buffer(self.scope.fresh("copies").name, Type(TOTAL), -1, True)
 
-    def kept(self, copies: Buffer, chunk: Expr, own: _Total) -> Stmt:
+    def store_copy(self, copies: Buffer, chunk: Expr, own: _Total) -> Stmt:
         """Store the total of a chunk, `own`, at the place of the chunk in the buffer `copies`."""
         first = mul(chunk, const(self.width))
         if not self.lanes:
             return Store(copies, first, own.register)
         return self.each(lambda n: Store(copies, add(first, n), Load(own.wide, n, self.piece)))
 
-    def added(self, copies: Buffer, chunks: Expr) -> Stmt:
+    def add_copies(self, copies: Buffer, chunks: Expr) -> Stmt:
         """Set the accumulator to the sum of the chunks' totals, added in the order of the chunks."""
         lanes = self.piece if self.lanes else 0
 
@@ -244,7 +246,7 @@ class _Total:
         return LocalArray(copies, MAX_CHUNKS * self.width)
 
 
-def _chosen(condition: Expr, then: Expr, otherwise: Expr) -> Expr:
+def _fold_select(condition: Expr, then: Expr, otherwise: Expr) -> Expr:
     if isinstance(condition, Const):
         return then if condition.value else otherwise
     return Select(condition, then, otherwise)

@@ -25,8 +25,8 @@ __all__ = [
     "YES",
     "Partials",
     "at_weight",
-    "chunked",
-    "counted",
+    "count_iteration",
+    "for_each_chunk",
     "in_chunks",
     "in_run",
     "lower_bound",
@@ -44,7 +44,7 @@ class Partials:
     combine: Callable[[ir.Expr], ir.Stmt]
 
 
-def chunked(
+def for_each_chunk(
     scope: Scope, work: ir.Expr, grain: int, body: Callable[[ir.Expr, ir.Expr], ir.Stmt], partials: Partials | None
 ) -> ir.Stmt:
     """Run `body(chunk, chunks)` for each chunk. There are min(MAX_CHUNKS, ⌈work / grain⌉) chunks, but at least one."""
@@ -75,7 +75,7 @@ def in_chunks(
             body(start, stop),
         )
 
-    return chunked(scope, size, grain, part, partials)
+    return for_each_chunk(scope, size, grain, part, partials)
 
 
 def _before(chunk: ir.Expr, chunks: ir.Expr, whole: ir.Expr) -> ir.Expr:
@@ -175,7 +175,7 @@ def in_run(
         return walk(first, stop)
     if run.left is None:
         if isinstance(first, ir.Const) and isinstance(stop, ir.Const):
-            return _known(scope, run, int(first.value), int(stop.value), walk)
+            return _constant_loop_in_runs(scope, run, int(first.value), int(stop.value), walk)
         return _from_start(scope, run, first, stop, walk)
     start, end, going = scope.fresh("start"), scope.fresh("end"), scope.fresh("going", BOOL)
     return block(
@@ -231,7 +231,9 @@ def _going_on(
     )
 
 
-def _known(scope: Scope, run: Run, first: int, stop: int, walk: Callable[[ir.Expr, ir.Expr], ir.Stmt]) -> ir.Stmt:
+def _constant_loop_in_runs(
+    scope: Scope, run: Run, first: int, stop: int, walk: Callable[[ir.Expr, ir.Expr], ir.Stmt]
+) -> ir.Stmt:
     """Execute a loop with constant bounds in runs."""
     if stop - first <= run.size:
         return walk(const(first), const(stop))
@@ -250,8 +252,8 @@ def tiles_in_run(
     `run.left` is given."""
     if run.left is not None:
         start = scope.fresh("tile")
-        one = ir.For(start, const(0), const(whole), counted(run, tile(start, lanes)), lanes)
-        return block(one, *([counted(run, tile(const(whole), rest))] if rest else []))
+        one = ir.For(start, const(0), const(whole), count_iteration(run, tile(start, lanes)), lanes)
+        return block(one, *([count_iteration(run, tile(const(whole), rest))] if rest else []))
     first, n = scope.fresh("start"), scope.fresh("tile")
     step = run.size * lanes
     last = NO if rest else ir.Compare("<=", const(whole), add(first, const(step)))
@@ -260,7 +262,7 @@ def tiles_in_run(
     return block(runs, *([tile(const(whole), rest), run.ends(NO, YES)] if rest else []))
 
 
-def counted(run: Run | None, turn: ir.Stmt) -> ir.Stmt:
+def count_iteration(run: Run | None, turn: ir.Stmt) -> ir.Stmt:
     """Return `turn`, the code of one iteration, and code that counts the iteration and ends the run if it is full."""
     if run is None:
         return turn

@@ -79,7 +79,7 @@ def joint_coordinates(scope: Scope, loop: Forall, size: int, parts: JointSum, lo
         stmts += [_empty(register, parts.acc), lower(parts.sum, inner)]
         sums.append(register)
     there = scope.with_index(loop.var, ramp(n, loop.lanes)).with_lanes_of(loop.lanes, None)
-    together = ir.For(n, const(0), const(whole), block(*stmts, _stored(there, parts, sums, lower)), loop.lanes)
+    together = ir.For(n, const(0), const(whole), block(*stmts, _fold_and_store(there, parts, sums, lower)), loop.lanes)
     rest = scope.fresh(loop.var)
     one = lower(loop.body, scope.with_index(loop.var, rest))
     return block(together, *([ir.For(rest, const(whole), const(size), one)] if whole < size else []))
@@ -93,7 +93,7 @@ def _empty(register: ir.Var, acc: Workspace) -> ir.Stmt:
     return ir.Declare(register, ir.Const(acc.monoid.zero, register.type))
 
 
-def _stored(scope: Scope, parts: JointSum, sums: list[ir.Var], lower: Lower) -> ir.Stmt:
+def _fold_and_store(scope: Scope, parts: JointSum, sums: list[ir.Var], lower: Lower) -> ir.Stmt:
     """Fold the sums to scalars, all sums together, and store the values that are computed from them."""
     total = parts.total
     folded = ir.Vector(tuple(ir.HorizontalReduce(cast(x, total.dtype), total.monoid.add) for x in sums))
@@ -146,11 +146,11 @@ class _JointSums:
                 self.lower(self.parts.sum, inner),
             ]
             sums.append(register)
-        return block(*stmts, self.stored(start, sums))
+        return block(*stmts, self.store_results(start, sums))
 
-    def stored(self, start: ir.Expr, sums: list[ir.Var]) -> ir.Stmt:
+    def store_results(self, start: ir.Expr, sums: list[ir.Var]) -> ir.Stmt:
         """Store the values computed from the sums, at consecutive positions."""
         positions = ramp(start, self.lanes)
         coordinate, counts = coordinates_in_lanes(self.walk, positions)
         scope = self.inside(coordinate, positions).with_lanes_of(self.lanes, counts)
-        return _stored(scope, self.parts, sums, self.lower)
+        return _fold_and_store(scope, self.parts, sums, self.lower)

@@ -15,7 +15,15 @@ from jsparse.compiler.kernel.algebra import add, at_most, block, both, cast, con
 from jsparse.compiler.levels import PositionRange, Segment, functions_of
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import Forall
-from jsparse.compiler.lower.chunks import Partials, at_weight, chunked, counted, in_chunks, in_run, lower_bound
+from jsparse.compiler.lower.chunks import (
+    Partials,
+    at_weight,
+    count_iteration,
+    for_each_chunk,
+    in_chunks,
+    in_run,
+    lower_bound,
+)
 from jsparse.compiler.lower.scope import Map, Run, Scope
 from jsparse.compiler.problem import PatternType
 from jsparse.notation.assignment import IndexVar
@@ -76,9 +84,9 @@ class LevelWalk:
         self.above = scope.positions.get((domain.pattern, domain.level - 1), PositionRange(const(0)))
 
     def serial(self, body: Body) -> ir.Stmt:
-        written = self.written_out() if self.unroll else None
+        written = self.constant_entries() if self.unroll else None
         if written is not None:
-            return block(*(counted(self.run, body(entry)) for entry in written))
+            return block(*(count_iteration(self.run, body(entry)) for entry in written))
         if self.kind.is_full:
             if self.domain.bound:
                 return body(self.full_entry(self.scope.indices[self.var]))
@@ -90,9 +98,9 @@ class LevelWalk:
         found = self.segment
         if self.domain.bound:
             return block(*found.prelude, self.lookup(found, body))
-        return block(*found.prelude, self.stored_loop(found.first, found.stop, body))
+        return block(*found.prelude, self.loop_over_positions(found.first, found.stop, body))
 
-    def written_out(self) -> list[Entry] | None:
+    def constant_entries(self) -> list[Entry] | None:
         """All entries, if the pattern's content and the position above are compile-time constants; else None."""
         above = self.above.stop or self.above.first
         if (
@@ -152,7 +160,7 @@ class LevelWalk:
         """The size of the level's dimension."""
         return self.scope.storage.size(self.var)
 
-    def limited(self, first: ir.Expr, stop: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
+    def restrict_to_chunk(self, first: ir.Expr, stop: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
         """The part of a segment inside the chunk's position bounds."""
         position_bounds = self.scope.position_bounds.get((self.domain.pattern, self.domain.level))
         if position_bounds is None:
@@ -184,7 +192,7 @@ class LevelWalk:
         coordinates = self.scope.storage.index_array(self.domain.pattern, self.domain.level, "coordinates")
         return ir.Extent(coordinates, self.type.batch_axes)
 
-    def clamped(self, position: ir.Expr) -> ir.Expr:
+    def clamp_position(self, position: ir.Expr) -> ir.Expr:
         """Clamp a position to the capacity if the pattern is dynamic: its arrays may hold any number."""
         if not self.type.dynamic:
             return position
@@ -245,16 +253,16 @@ class LevelWalk:
             return both(at_most(panel.start, coordinate), less(coordinate, panel.stop))
         return both(at_most(const(0), coordinate), less(coordinate, self.extent()))
 
-    def stored_loop(self, first: ir.Expr, stop: ir.Expr, body: Body) -> ir.Stmt:
+    def loop_over_positions(self, first: ir.Expr, stop: ir.Expr, body: Body) -> ir.Stmt:
         if self.type.repeats(self.domain.level):
             return self.runs(first, stop, body)
         if self.filter is not None and self.jam == 1:
-            return in_run(self.scope, self.run, first, stop, lambda lo, hi: self.found_loop(lo, hi, body))
+            return in_run(self.scope, self.run, first, stop, lambda lo, hi: self.loop_over_matches(lo, hi, body))
         p = self.scope.fresh("p")
         inner = self.one(p, body, plain=True)
         return in_run(self.scope, self.run, first, stop, lambda lo, hi: ir.For(p, lo, hi, inner, copies=self.jam))
 
-    def found_loop(self, first: ir.Expr, stop: ir.Expr, body: Body) -> ir.Stmt:
+    def loop_over_matches(self, first: ir.Expr, stop: ir.Expr, body: Body) -> ir.Stmt:
         """The loop over the positions whose coordinates are in the map.
 
         A block of positions is tested first. The positions whose coordinates are in the map are collected without a
@@ -264,22 +272,24 @@ class LevelWalk:
         found = ir.Buffer(self.scope.fresh("found").name, DISTANCES, -1, True)
         array = ir.LocalArray(found, TESTED + ir.FILTER_LANES)
         if self.run is not None and self.run.size <= TESTED:
-            return block(array, self.found_from(first, stop, found, body))
+            return block(array, self.run_at_matches(first, stop, found, body))
         start, end = self.scope.fresh("start"), self.scope.fresh("end")
-        each = block(ir.Let(end, minimum(add(start, const(TESTED)), stop)), self.found_from(start, end, found, body))
+        each = block(
+            ir.Let(end, minimum(add(start, const(TESTED)), stop)), self.run_at_matches(start, end, found, body)
+        )
         return block(array, ir.For(start, first, stop, each, TESTED))
 
-    def found_from(self, start: ir.Expr, stop: ir.Expr, found: ir.Buffer, body: Body) -> ir.Stmt:
+    def run_at_matches(self, start: ir.Expr, stop: ir.Expr, found: ir.Buffer, body: Body) -> ir.Stmt:
         """Run the body at the positions from `start` to `stop` whose coordinates are in the map. The range has at most
         `TESTED` positions."""
         assert self.filter is not None
         n, count, p, tested = (self.scope.fresh(name) for name in ("n", "count", "p", "p"))
         position = ir.Let(p, add(start, cast(ir.Load(found, n), I64.dtype)))
         runs = ir.For(n, const(0), count, block(position, self.one(p, body, plain=True)))
-        mark = self.filter.mark(self.looked_up(tested))
+        mark = self.filter.mark(self.coordinate_to_look_up(tested))
         return block(ir.Declare(count, const(0)), ir.Filter(tested, start, stop, mark, found, count), runs)
 
-    def looked_up(self, position: ir.Expr) -> ir.Expr:
+    def coordinate_to_look_up(self, position: ir.Expr) -> ir.Expr:
         """The coordinate whose mark is read for a position.
 
         A coordinate out of range is replaced by the size of the dimension, an index whose mark is never set. Marks are
@@ -303,7 +313,7 @@ class LevelWalk:
                     ir.Let(run, p),
                     ir.Declare(end, add(run, const(1))),
                     ir.While(ir.Binary("&", less(end, stop), same), ir.Set(end, add(end, const(1)))),
-                    counted(self.run, self.one(run, body, end)),
+                    count_iteration(self.run, self.one(run, body, end)),
                     ir.Set(p, end),
                 ),
             ),
@@ -312,28 +322,30 @@ class LevelWalk:
     def parallel(self, grain: int, body: Body, partials: Partials | None) -> ir.Stmt:
         """Divide the outermost level into chunks of about equal numbers of last-level entries."""
         size, prelude, loop = self.whole()
-        return block(*prelude, self.divided(size, grain, lambda start, stop: loop(start, stop, body), partials))
+        return block(
+            *prelude, self.divide_into_chunks(size, grain, lambda start, stop: loop(start, stop, body), partials)
+        )
 
-    def divided(self, size: ir.Expr, grain: int, loop: Walk, partials: Partials | None) -> ir.Stmt:
+    def divide_into_chunks(self, size: ir.Expr, grain: int, loop: Walk, partials: Partials | None) -> ir.Stmt:
         """Run `loop` over the positions of each chunk."""
         if self.domain.level != 0 or self.domain.bound:
             raise ValueError(f"only the outermost level of a pattern is divided over threads, not {self.domain}")
         if not any(level.kind.has_pointers for level in self.type.levels[1:]) and not self.repeats:
             return in_chunks(self.scope, size, grain, loop, partials)
-        return self.weighted(size, grain, loop, partials)
+        return self.divide_by_weight(size, grain, loop, partials)
 
     def whole(self) -> tuple[ir.Expr, list[ir.Stmt], Callable[[ir.Expr, ir.Expr, Body], ir.Stmt]]:
         """Return the outermost level's number of positions, statements that compute it, and a function that makes a
         loop over positions."""
         if self.kind.is_full:
             return self.extent(), [], self.full_loop
-        return self.segment.stop, self.segment.prelude, self.stored_loop
+        return self.segment.stop, self.segment.prelude, self.loop_over_positions
 
     @property
     def repeats(self) -> bool:
         return self.type.repeats(self.domain.level)
 
-    def weighted(self, size: ir.Expr, grain: int, loop: Walk, partials: Partials | None) -> ir.Stmt:
+    def divide_by_weight(self, size: ir.Expr, grain: int, loop: Walk, partials: Partials | None) -> ir.Stmt:
         """Run `loop` over the positions of each chunk. All chunks have about the same weight: a position weighs 1 plus
         the number of last-level entries below it."""
         total = self.scope.fresh("total")
@@ -343,7 +355,7 @@ class LevelWalk:
             behind, stop = self.boundary(add(chunk, const(1)), chunks, total, size)
             return block(before, behind, loop(start, stop))
 
-        return block(ir.Let(total, self.weight(size)), chunked(self.scope, total, grain, part, partials))
+        return block(ir.Let(total, self.weight(size)), for_each_chunk(self.scope, total, grain, part, partials))
 
     def boundary(self, chunk: ir.Expr, chunks: ir.Expr, total: ir.Expr, size: ir.Expr) -> tuple[ir.Stmt, ir.Var]:
         grows = not self.type.dynamic

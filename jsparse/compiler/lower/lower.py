@@ -46,14 +46,14 @@ from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.assembly import append, append_edges, listing, reserve
 from jsparse.compiler.lower.bins import lower_bins
 from jsparse.compiler.lower.blocks import add_runs, total_where
-from jsparse.compiler.lower.chunks import Partials, counted, in_chunks, in_run, tiles_in_run, with_partials
+from jsparse.compiler.lower.chunks import Partials, count_iteration, in_chunks, in_run, tiles_in_run, with_partials
 from jsparse.compiler.lower.joint_sums import joint_coordinates, joint_sum, joint_sums
 from jsparse.compiler.lower.levels import Entry, each_entry
-from jsparse.compiler.lower.merge import merged_loop
+from jsparse.compiler.lower.merge import lower_coiteration
 from jsparse.compiler.lower.panels import (
-    divided_level,
+    find_divided_level,
+    load_packed,
     pack,
-    packed,
     panel_entries,
     panels,
     position_panels,
@@ -62,11 +62,11 @@ from jsparse.compiler.lower.panels import (
 from jsparse.compiler.lower.position_lanes import assignment_in_lanes, position_lanes
 from jsparse.compiler.lower.prefetch import prefetches
 from jsparse.compiler.lower.row_split import split_loop
-from jsparse.compiler.lower.scalars import lowered_scalar
-from jsparse.compiler.lower.scattered_blocks import added_in_block, in_blocks, stores_alike
-from jsparse.compiler.lower.scope import Scope, added_flag
+from jsparse.compiler.lower.scalars import lower_scalar
+from jsparse.compiler.lower.scattered_blocks import add_in_block, in_blocks, stores_alike
+from jsparse.compiler.lower.scope import Scope, addition_flag_name
 from jsparse.compiler.lower.storage import Storage
-from jsparse.compiler.lower.targets import CLEAR_GRAIN, cleared, with_own_sums
+from jsparse.compiler.lower.targets import CLEAR_GRAIN, clear_target, with_own_sums
 from jsparse.compiler.lower.workspaces import (
     add_if,
     add_to_workspace,
@@ -75,8 +75,8 @@ from jsparse.compiler.lower.workspaces import (
     array_where,
     has_maps,
     is_sparse_workspace,
+    lower_scatter,
     nonzeros_loop,
-    scattered,
     sparse_where,
     with_hoisted_memory,
 )
@@ -107,7 +107,7 @@ class _Lowerer:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
 
-    def widened(self, stmt: Widened, scope: Scope) -> ir.Stmt:
+    def lower_widened(self, stmt: Widened, scope: Scope) -> ir.Stmt:
         """Run the body on a copy of the target in borrowed memory, which is zero at first. Then store the narrowed copy
         in the target, or add it there."""
         if stmt.block and stores_alike(stmt):
@@ -117,26 +117,26 @@ class _Lowerer:
         copy = ir.Buffer(scope.fresh(f"{name} in float64").name, Type("float64"), -1, True)
         body = self.stmt(stmt.body, replace(scope, storage=storage.with_copies({name: copy})))
 
-        def narrowed(start: ir.Expr, stop: ir.Expr) -> ir.Stmt:
+        def store_narrow_copy(start: ir.Expr, stop: ir.Expr) -> ir.Stmt:
             n = scope.fresh("n")
             return ir.For(n, start, stop, ir.Store(target, n, cast(ir.Load(copy, n), target.type.dtype), stmt.adds))
 
-        return ir.Borrow(copy, size, block(body, in_chunks(scope, size, CLEAR_GRAIN, narrowed)))
+        return ir.Borrow(copy, size, block(body, in_chunks(scope, size, CLEAR_GRAIN, store_narrow_copy)))
 
     def stmt(self, stmt: LoopStmt, scope: Scope) -> ir.Stmt:
         match stmt:
             case Assign():
                 return self.assign(stmt, scope)
             case Clear():
-                return cleared(stmt, scope)
+                return clear_target(stmt, scope)
             case Widened():
-                return self.widened(stmt, scope)
+                return self.lower_widened(stmt, scope)
             case AppendCoord():
                 return append(stmt, scope)
             case Pack(body=body):
                 return pack(stmt, scope, lambda inner: self.stmt(body, inner))
             case Scatter(body=body):
-                return scattered(stmt, scope, lambda inner: self.stmt(body, inner))
+                return lower_scatter(stmt, scope, lambda inner: self.stmt(body, inner))
             case ReserveUpperBound():
                 return reserve(stmt, scope)
             case AppendEdges(body=body):
@@ -159,7 +159,9 @@ class _Lowerer:
         match stmt:
             case Forall(domain=Runs()):
                 return add_runs(stmt, scope, self)
-            case Forall() if (divided := divided_level(stmt, scope)) is not None and divided.var not in scope.bounds:
+            case Forall() if (
+                divided := find_divided_level(stmt, scope)
+            ) is not None and divided.var not in scope.bounds:
                 return with_panel_bounds(scope, divided, lambda inner: self.stmt(stmt, inner))
             case Forall(parallel=parallel) if parallel is not None and parallel.mode == "reduced":
                 reduced = with_partials if scope.produced is not None else partial(with_own_sums, stmt)
@@ -192,7 +194,7 @@ class _Lowerer:
             lanes = scope.lanes or workspace.lanes
         register = scope.fresh(workspace.name, Type(workspace.dtype, lanes))
         flag = scope.fresh("added", BOOL)
-        inner = scope.with_register(added_flag(workspace.name), flag) if workspace.checked else scope
+        inner = scope.with_register(addition_flag_name(workspace.name), flag) if workspace.checked else scope
         inner = inner.with_workspace_register(workspace, register)
         return block(
             *([ir.Declare(flag, ir.Const(0, BOOL))] if workspace.checked else []),
@@ -216,11 +218,11 @@ class _Lowerer:
             case PositionPanels():
                 return position_panels(loop, loop.domain, scope, lambda inner: self.stmt(loop.body, inner))
             case Fused():
-                return self.fused(loop, loop.domain, scope, partials)
+                return self.lower_fused_loop(loop, loop.domain, scope, partials)
             case LevelIteration():
-                return self.stored(loop, loop.domain, scope, partials)
+                return self.lower_level_loop(loop, loop.domain, scope, partials)
             case Coiteration():
-                return merged_loop(scope, loop, loop.domain, lambda inner: self.stmt(loop.body, inner), partials)
+                return lower_coiteration(scope, loop, loop.domain, lambda inner: self.stmt(loop.body, inner), partials)
             case WorkspaceNonzeros():
                 return nonzeros_loop(loop, loop.domain, scope, lambda inner: self.stmt(loop.body, inner))
             case Derivation():
@@ -248,7 +250,7 @@ class _Lowerer:
         if loop.unroll:
             known, run = self.problem.size[loop.var] or 0, scope.runs[loop.var] if loop.run else None
             each = (self.stmt(loop.body, scope.with_index(loop.var, const(n))) for n in range(known))
-            return block(*(counted(run, one) for one in each))
+            return block(*(count_iteration(run, one) for one in each))
         if isinstance(loop.domain, Range) and loop.domain.panel:
             panel = scope.panels[loop.var]
             return body(panel.start, panel.stop)
@@ -256,7 +258,7 @@ class _Lowerer:
             return body(const(0), size)
         return in_chunks(scope, size, loop.parallel.grain, body, partials)
 
-    def fused(self, loop: Forall, domain: Fused, scope: Scope, partials: Partials | None) -> ir.Stmt:
+    def lower_fused_loop(self, loop: Forall, domain: Fused, scope: Scope, partials: Partials | None) -> ir.Stmt:
         """Run the body at every pair of coordinates."""
         outer, inner = scope.storage.size(domain.outer), scope.storage.size(domain.inner)
 
@@ -298,7 +300,9 @@ class _Lowerer:
             parts.append(body(const(whole), rest))
         return block(*parts)
 
-    def stored(self, loop: Forall, domain: LevelIteration, scope: Scope, partials: Partials | None) -> ir.Stmt:
+    def lower_level_loop(
+        self, loop: Forall, domain: LevelIteration, scope: Scope, partials: Partials | None
+    ) -> ir.Stmt:
         parts = joint_sum(loop.body) if domain.lanes else None
         if parts is not None:
             ahead = partial(self.ahead, loop, domain, scope)
@@ -326,10 +330,10 @@ class _Lowerer:
         assert assign.value is not None
         prelude, in_range, scope = self.indirect(assign, scope)
         for access in assign.reads:
-            added = scope.registers.get(added_flag(access.tensor))
+            added = scope.registers.get(addition_flag_name(access.tensor))
             if added is not None:
                 in_range = added if in_range is None else both(in_range, added)
-        bound, value = self.counted(assign, assign.value, scope)
+        bound, value = self.value_or_zero(assign, assign.value, scope)
         store = block(*bound, self.put(assign, value, scope))
         if in_range is None:
             return store
@@ -357,30 +361,30 @@ class _Lowerer:
             address = address.first if isinstance(address, ir.Ramp) else address
             if scope.adding is not None and assign.accumulate:
                 return scope.adding(address, value)
-            return self.stored_at(assign, address, value, scope)
+            return self.store_at(assign, address, value, scope)
         value = cast(value, register.type.dtype)
         if value.type.lanes and not register.type.lanes:
             value = ir.HorizontalReduce(value, operation)
         elif value.type.lanes < register.type.lanes:
             value = ir.Widen(value, register.type.lanes, assign.monoid.zero)
-        added = scope.registers.get(added_flag(assign.target.tensor))
+        added = scope.registers.get(addition_flag_name(assign.target.tensor))
         mark = [] if added is None else [ir.Set(added, self.any_counted(added, scope))]
         return block(ir.Set(register, ir.Binary(operation, register, value) if assign.accumulate else value), *mark)
 
-    def stored_at(
+    def store_at(
         self, assign: Assign, address: ir.Expr, value: ir.Expr, scope: Scope, rounded: bool = False
     ) -> ir.Stmt:
         """Write to the target in memory. If `rounded`, a product is rounded before it is added."""
         operation, buffer = assign.monoid.add, scope.storage.by_name[assign.target.tensor]
         same = buffer.type.dtype == value.type.dtype
         if scope.blocks is not None and assign.accumulate and assign.target.tensor == scope.blocks.target:
-            return added_in_block(scope.blocks, address, cast(value, buffer.type.dtype), scope)
+            return add_in_block(scope.blocks, address, cast(value, buffer.type.dtype), scope)
         if not same and assign.accumulate and assign.target.tensor in scope.storage.copies:
             return ir.Store(buffer, address, cast(value, buffer.type.dtype), True, operation, rounded)
         if same or not assign.accumulate:
             stored = cast(value, buffer.type.dtype)
             whole = ir.Store(buffer, address, stored, assign.accumulate, operation, rounded)
-            return self.carried(assign, stored, whole, scope)
+            return self.store_or_carry(assign, stored, whole, scope)
         old = cast(ir.Load(buffer, address, value.type.lanes), value.type.dtype)
         return ir.Store(buffer, address, cast(ir.Binary(operation, old, value), buffer.type.dtype))
 
@@ -391,7 +395,7 @@ class _Lowerer:
             return ir.Const(1, BOOL)
         return ir.Binary("|", added, ir.HorizontalReduce(counts, "|") if counts.type.lanes else counts)
 
-    def carried(self, assign: Assign, value: ir.Expr, whole: ir.Stmt, scope: Scope) -> ir.Stmt:
+    def store_or_carry(self, assign: Assign, value: ir.Expr, whole: ir.Stmt, scope: Scope) -> ir.Stmt:
         """Store the value to the target, or to the carry-out if the segment began in an earlier chunk."""
         going = scope.carry_in
         if going is None:
@@ -410,9 +414,9 @@ class _Lowerer:
         def read(access: Access) -> ir.Expr:
             return self.factor(access, scope, assign.dtype)
 
-        return lowered_scalar(value, read, scope.fresh, assign.dtype, lanes, in_order=assign.monoid.is_selective)
+        return lower_scalar(value, read, scope.fresh, assign.dtype, lanes, in_order=assign.monoid.is_selective)
 
-    def counted(self, assign: Assign, scalar: Scalar, scope: Scope) -> tuple[list[ir.Let], ir.Expr]:
+    def value_or_zero(self, assign: Assign, scalar: Scalar, scope: Scope) -> tuple[list[ir.Let], ir.Expr]:
         """Return bindings of local names, and the value: zero if the condition fails or a lane is out of range."""
         bound, value = self.value(assign, scalar, scope)
         holds = scope.counts
@@ -426,7 +430,7 @@ class _Lowerer:
         if register is not None:
             return cast(register, dtype)
         if access.tensor in scope.packs:
-            return cast(packed(access, scope), dtype)
+            return cast(load_packed(access, scope), dtype)
         buffer, address = scope.storage.by_name[access.tensor], self.address(access, scope)
         if scope.tiled not in access.variables() or not scope.lanes:
             return cast(element(buffer, address), dtype)

@@ -18,7 +18,7 @@ from jsparse.compiler.kernel.algebra import add, block, both, const, less, minim
 from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import Coiteration, LevelIteration
 from jsparse.compiler.loops.nest import Forall
-from jsparse.compiler.lower.chunks import Partials, at_weight, chunked, in_chunks, lower_bound
+from jsparse.compiler.lower.chunks import Partials, at_weight, for_each_chunk, in_chunks, lower_bound
 from jsparse.compiler.lower.levels import LevelWalk
 from jsparse.compiler.lower.scope import Scope
 
@@ -26,7 +26,9 @@ Body = Callable[[Scope], ir.Stmt]
 LONG = 8  # segments more than LONG times as long as the shortest other one are searched, though branches mispredict
 
 
-def merged_loop(scope: Scope, loop: Forall, domain: Coiteration, body: Body, partials: Partials | None) -> ir.Stmt:
+def lower_coiteration(
+    scope: Scope, loop: Forall, domain: Coiteration, body: Body, partials: Partials | None
+) -> ir.Stmt:
     """The loop, divided over threads if it is parallel; `body` receives the scope with each level's positions."""
     merge = _Merge(scope, loop, domain, body)
     if loop.parallel is None:
@@ -193,7 +195,11 @@ class _Merge:
             longs = [self.scope.fresh("long", BOOL) for _ in cursors]
             before += [ir.Let(long, self.is_long(x, cursors)) for long, x in zip(longs, cursors, strict=True)]
             searching = [
-                ir.If(both(long, less(coordinate, greatest)), self.searched(cursor, coordinate, greatest), step_on)
+                ir.If(
+                    both(long, less(coordinate, greatest)),
+                    self.advance_by_bisection(cursor, coordinate, greatest),
+                    step_on,
+                )
                 for long, cursor, coordinate, step_on in zip(longs, cursors, coordinates, advance, strict=True)
             ]
             is_searched = reduce(lambda a, b: ir.Binary("|", a, b), list[ir.Expr](longs))
@@ -210,7 +216,7 @@ class _Merge:
         others = reduce(minimum, [left[x.level] for x in cursors if x is not cursor])
         return less(mul(others, const(LONG)), left[cursor.level])
 
-    def searched(self, cursor: _Cursor, coordinate: ir.Expr, greatest: ir.Expr) -> ir.Stmt:
+    def advance_by_bisection(self, cursor: _Cursor, coordinate: ir.Expr, greatest: ir.Expr) -> ir.Stmt:
         """Advance to the first entry whose coordinate is at least `greatest`, by bisection.
 
         If coordinates do not repeat, they grow by at least 1 from each position to the next. So the entry is at most
@@ -268,7 +274,7 @@ class _Merge:
                 if level in present:
                     scope = scope.with_present(n, present[level])
         body = self.body(scope) if self.full else self.in_bounds(here, self.body(scope))
-        return block(*start, self.guarded(body, present), *advance)
+        return block(*start, self.run_if_present(body, present), *advance)
 
     def in_bounds(self, here: ir.Expr, body: ir.Stmt) -> ir.Stmt:
         """Run the body if a coordinate is in range. The index arrays of a dynamic pattern may hold any coordinates, in
@@ -291,7 +297,7 @@ class _Merge:
         same = ir.Compare("==", cursor.walk.coordinate(minimum(stop, sub(cursor.stop, const(1)))), coordinate)
         return ir.While(both(less(stop, cursor.stop), same), ir.Set(stop, add(stop, const(1))))
 
-    def guarded(self, body: ir.Stmt, present: dict[LevelIteration, ir.Expr]) -> ir.Stmt:
+    def run_if_present(self, body: ir.Stmt, present: dict[LevelIteration, ir.Expr]) -> ir.Stmt:
         """Run the body if all levels of some term are present.
 
         No test is needed in two cases. If each term has exactly one sparse level, one of these levels has the
@@ -324,7 +330,7 @@ class _Merge:
             behind, hi = self.boundary(add(chunk, const(1)), chunks, total, last, weight, walk)
             return block(*before, *behind, self.between(lo, hi))
 
-        return block(*prelude, ir.Let(total, weight(last)), chunked(self.scope, total, grain, part, partials))
+        return block(*prelude, ir.Let(total, weight(last)), for_each_chunk(self.scope, total, grain, part, partials))
 
     def boundary(
         self,

@@ -44,7 +44,7 @@ class Divided:
     size: int
 
 
-def divided_level(loop: LoopStmt, scope: Scope) -> Divided | None:
+def find_divided_level(loop: LoopStmt, scope: Scope) -> Divided | None:
     """Return the level that a loop over panels divides. `loop` is the loop over panels, or a loop over register tiles
     around it.
 
@@ -54,18 +54,19 @@ def divided_level(loop: LoopStmt, scope: Scope) -> Divided | None:
         loop = loop.body
     if not (isinstance(loop, Forall) and isinstance(loop.domain, Panels)):
         return None
-    level = _divided_below(loop.body, loop.var, scope)
+    level = _find_level_below(loop.body, loop.var, scope)
     return None if level is None else Divided(loop.var, level, loop.domain.size)
 
 
-def _divided_below(stmt: LoopStmt, var: IndexVar, scope: Scope) -> LevelIteration | None:
+def _find_level_below(stmt: LoopStmt, var: IndexVar, scope: Scope) -> LevelIteration | None:
     """Find a loop in `stmt` over the entries in a panel of the variable. Return its level, or None if it is dense or if
     there is no such loop."""
     if isinstance(stmt, Forall) and stmt.var == var and isinstance(stmt.domain, LevelIteration) and stmt.domain.panel:
         kind = scope.storage.problem.patterns[stmt.domain.pattern].levels[stmt.domain.level].kind
         return None if kind.is_full else stmt.domain
     return next(
-        (found for found in (_divided_below(inner, var, scope) for inner in children(stmt)) if found is not None), None
+        (found for found in (_find_level_below(inner, var, scope) for inner in children(stmt)) if found is not None),
+        None,
     )
 
 
@@ -77,11 +78,11 @@ def with_panel_bounds(scope: Scope, divided: Divided, body: Callable[[Scope], ir
     segments, panels = scope.fresh("segments"), scope.fresh("panels")
     bounds = Bounds(memory, segments)
 
-    def found(first: ir.Expr, stop: ir.Expr) -> ir.Stmt:
+    def find_bounds(first: ir.Expr, stop: ir.Expr) -> ir.Stmt:
         segment = scope.fresh("segment")
         return ir.For(segment, first, stop, _bounds_of_segment(scope, divided, bounds, panels, segment))
 
-    inner = block(in_chunks(scope, segments, BOUNDS_GRAIN, found), body(scope.with_bounds(divided.var, bounds)))
+    inner = block(in_chunks(scope, segments, BOUNDS_GRAIN, find_bounds), body(scope.with_bounds(divided.var, bounds)))
     return block(
         ir.Let(segments, add(ir.Extent(pointers, pattern.batch_axes), const(-1))),
         ir.Let(panels, ceil_div(scope.storage.size(divided.var), divided.size)),
@@ -96,21 +97,21 @@ def _bounds_of_segment(scope: Scope, divided: Divided, bounds: Bounds, panels: i
     walk = LevelWalk(here, replace(divided.level, panel=False), divided.var)
     positions = walk.segment
 
-    def stored(panel: ir.Expr, position: ir.Expr) -> ir.Stmt:
+    def store_bound(panel: ir.Expr, position: ir.Expr) -> ir.Stmt:
         return ir.Store(bounds.memory, bounds.at(panel, segment), cast(position, bounds.memory.type.dtype))
 
     def behind(entry: Entry) -> ir.Stmt:
         panel = floor_div(entry.coordinate, const(divided.size))
-        return stored(add(panel, const(1)), add(entry.positions.first, const(1)))
+        return store_bound(add(panel, const(1)), add(entry.positions.first, const(1)))
 
     n = scope.fresh("n")
     before = cast(ir.Load(bounds.memory, bounds.at(add(n, const(-1)), segment)), I64.dtype)
     largest = ir.Binary("max", before, cast(ir.Load(bounds.memory, bounds.at(n, segment)), I64.dtype))
     return block(
         *positions.prelude,
-        stored(const(0), positions.first),
-        walk.stored_loop(positions.first, positions.stop, behind),
-        ir.For(n, const(1), add(panels, const(1)), stored(n, largest)),
+        store_bound(const(0), positions.first),
+        walk.loop_over_positions(positions.first, positions.stop, behind),
+        ir.For(n, const(1), add(panels, const(1)), store_bound(n, largest)),
     )
 
 
@@ -131,13 +132,13 @@ def panels(
     if loop.parallel is None:
         return within(const(0), size)
     if partials is not None:
-        return _reduced(scope, loop.parallel.grain, domain.size, size, partials, within)
+        return _divide_reduction(scope, loop.parallel.grain, domain.size, size, partials, within)
     number, first, chunk = scope.fresh("chunk"), scope.fresh("first"), _ceil_to(loop.parallel.grain, domain.size)
     of_chunk = within(first, minimum(add(first, const(chunk)), size))
     return ir.Parallel(number, ceil_div(size, chunk), block(ir.Let(first, mul(number, const(chunk))), of_chunk))
 
 
-def _reduced(
+def _divide_reduction(
     scope: Scope, grain: int, panel: int, size: ir.Expr, partials: Partials, loop: Callable[[ir.Expr, ir.Expr], ir.Stmt]
 ) -> ir.Stmt:
     """Divide the loop over panels into chunks. Each chunk has its own sums."""
@@ -167,7 +168,7 @@ def panel_entries(
         *([] if walk.kind.has_coordinates else walk.segment.prelude),  # coordinates follow from the segment's start
         ir.Let(first, panel.bounds.load(here)),
         ir.Let(stop, panel.bounds.load(add(here, panel.bounds.segments))),
-        walk.stored_loop(first, stop, body),
+        walk.loop_over_positions(first, stop, body),
     )
 
 
@@ -194,7 +195,7 @@ def pack(stmt: Pack, scope: Scope, body: Callable[[Scope], ir.Stmt]) -> ir.Stmt:
     return block(ir.LocalArray(copy, panel.size * scope.lanes), copied, body(scope.with_pack(stmt.name, copy)))
 
 
-def packed(access: Access, scope: Scope) -> ir.Expr:
+def load_packed(access: Access, scope: Scope) -> ir.Expr:
     """Load the present tile of the packed row at the present coordinate."""
     (var,) = (str(v) for v in access.indices if v != scope.tiled)
     offset = mul(sub(scope.indices[var], scope.panels[var].start), const(scope.lanes))

@@ -106,12 +106,12 @@ def position_lanes(
 
     def positions(first: ir.Expr, end: ir.Expr) -> ir.Stmt:
         if lanes.target is None:
-            return lanes.stored(first, end)
-        return in_run(scope, run, first, end, lanes.summed)
+            return lanes.store_elements(first, end)
+        return in_run(scope, run, first, end, lanes.add_terms)
 
     if loop.parallel is None:
         return block(*found.prelude, positions(found.first, stop))
-    return block(*found.prelude, walk.divided(stop, loop.parallel.grain, positions, partials))
+    return block(*found.prelude, walk.divide_into_chunks(stop, loop.parallel.grain, positions, partials))
 
 
 class _Lanes:
@@ -134,12 +134,12 @@ class _Lanes:
         self.name = assign.target.tensor
         self.target = scope.registers.get(self.name)  # None if the body stores to memory
 
-    def stored(self, first: ir.Expr, stop: ir.Expr) -> ir.Stmt:
+    def store_elements(self, first: ir.Expr, stop: ir.Expr) -> ir.Stmt:
         """Store the elements at all positions from `first` to `stop`."""
         several, one = (partial(self.at, self.scope, lanes=lanes) for lanes in (self.lanes, 0))
         return by_lanes(self.walk, self.lanes, first, stop, several, one)
 
-    def summed(self, first: ir.Expr, stop: ir.Expr) -> ir.Stmt:
+    def add_terms(self, first: ir.Expr, stop: ir.Expr) -> ir.Stmt:
         """Add the terms at all positions `first <= p < stop` to the target."""
         assert self.target is not None
         p, q, operation = self.scope.fresh("p"), self.scope.fresh("p"), self.monoid.add
@@ -160,7 +160,7 @@ class _Lanes:
     def register(self, name: str, lanes: int = 0) -> ir.Var:
         """Return a new name for accumulators in lanes, or for a scalar accumulator."""
         assert self.target is not None
-        return self.scope.fresh(name, self.target.type.widened(lanes))
+        return self.scope.fresh(name, self.target.type.with_lanes(lanes))
 
     def empty(self, total: ir.Var) -> ir.Stmt:
         """Declare accumulators with the initial value of sums."""

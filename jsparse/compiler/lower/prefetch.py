@@ -48,19 +48,19 @@ def prefetches(loop: Forall, domain: LevelIteration, entry: Entry, scope: Scope)
         return []
     last = add(level.capacity(), const(-1))
     ahead, position = scope.fresh("ahead"), minimum(add(entry.position, const(loop.prefetch)), last)
-    derived, there, rows = _located_rows(loop, domain, position, ahead, scope)
-    found = [*rows, *_segments(loop, there, level.type.dynamic), *_continued(loop.body, domain, there)]
+    derived, there, rows = _locate_rows(loop, domain, position, ahead, scope)
+    found = [*rows, *_segments(loop, there, level.type.dynamic), *_first_entries_of_panel(loop.body, domain, there)]
     return [ir.Let(ahead, level.coordinate(position)), *derived, *found] if found else []
 
 
-def _located_rows(
+def _locate_rows(
     loop: Forall, domain: LevelIteration, position: ir.Expr, ahead: ir.Var, scope: Scope
 ) -> tuple[list[ir.Stmt], Scope, list[ir.Stmt]]:
     """Return three results for one entry: loads of the coordinates that the entry has in lower levels, the scope at the
     entry, and prefetches of the rows at these coordinates."""
     there = scope.with_index(loop.var, ahead).with_positions(domain, PositionRange(position))
     dynamic = LevelWalk(scope, domain, loop.var).type.dynamic
-    derived, there = ([], there) if dynamic else _derived_coordinates(loop.body, there)
+    derived, there = ([], there) if dynamic else _load_derived_coordinates(loop.body, there)
     own = {loop.var, *(there.indices.keys() - scope.indices.keys())}
     return derived, there, list(_rows(loop, there, own))
 
@@ -74,7 +74,7 @@ def prefetches_of_panel(loop: Forall, domain: PositionPanels, start: ir.Expr, sc
         return []
     inner = next(x for x in _loops(loop.body) if isinstance(x.domain, LevelIteration) and x.var == loop.var)
     position, ahead = scope.fresh("position"), scope.fresh("ahead")
-    derived, _, rows = _located_rows(inner, walked, position, ahead, scope)
+    derived, _, rows = _locate_rows(inner, walked, position, ahead, scope)
     far = [replace(x, near=False) if isinstance(x, ir.Prefetch) else x for x in rows]
     stop = minimum(add(start, const(domain.size)), level.capacity())
     return (
@@ -86,12 +86,12 @@ def _ahead_of_all(loop: Forall, domain: LevelIteration, level: LevelWalk, entry:
     """Return prefetches for the coordinate that is `loop.prefetch` iterations ahead, in a loop over all coordinates."""
     ahead = scope.fresh("ahead")
     there = scope.with_index(loop.var, ahead).with_positions(domain, level.full_entry(ahead).positions)
-    found = [*_rows(loop, there, {loop.var}), *_continued(loop.body, domain, there)]
+    found = [*_rows(loop, there, {loop.var}), *_first_entries_of_panel(loop.body, domain, there)]
     last = add(level.extent(), const(-1))
     return [ir.Let(ahead, minimum(add(entry.coordinate, const(loop.prefetch)), last)), *found] if found else []
 
 
-def _continued(stmt: LoopStmt, above: LevelIteration, there: Scope) -> Iterator[ir.Stmt]:
+def _first_entries_of_panel(stmt: LoopStmt, above: LevelIteration, there: Scope) -> Iterator[ir.Stmt]:
     """Yield prefetches of the present panel's first entries in a segment: the segment below the position in `there`."""
     below = replace(above, level=above.level + 1, panel=True)
     loop = next((x for x in _loops(stmt) if x.domain == below), None)
@@ -117,7 +117,7 @@ def _loops(stmt: LoopStmt) -> Iterator[Forall]:
         yield from _loops(inner)
 
 
-def _derived_coordinates(stmt: LoopStmt, there: Scope) -> tuple[list[ir.Stmt], Scope]:
+def _load_derived_coordinates(stmt: LoopStmt, there: Scope) -> tuple[list[ir.Stmt], Scope]:
     """Return loads of the coordinates that an entry has in the singleton and dense levels below it, and the scope with
     these coordinates."""
     found: list[ir.Stmt] = []
@@ -152,7 +152,7 @@ def _rows(loop: Forall, there: Scope, own: AbstractSet[IndexVar]) -> Iterator[ir
     """
     problem = there.storage.problem
     walked = {v for names in problem.walks for v in names}
-    for access in _accessed(loop.body, problem):
+    for access in _accesses_in(loop.body, problem):
         names, type_ = access.variables(), problem.type_of[access.tensor]
         if type_.positions is not None or access.indirections() or own.isdisjoint(names):
             continue
@@ -178,7 +178,7 @@ def _innermost(tensor: TensorType, access: Access, count: int) -> list[object]:
     return [access.indices[axis.dim] if isinstance(axis, Dense) else None for axis in tensor.axes[-count:]]
 
 
-def _accessed(stmt: LoopStmt, problem: Problem) -> list[Access]:
+def _accesses_in(stmt: LoopStmt, problem: Problem) -> list[Access]:
     """Return the accesses that read tensors, then the targets to which assignments add in memory."""
     inside = list(assignments(stmt))
     reads = [access for assign in inside for access in assign.reads]
@@ -190,7 +190,7 @@ def _segments(loop: Forall, there: Scope, dynamic: bool) -> Iterator[ir.Stmt]:
     """Yield prefetches of segments in other patterns, and of their values. The segments lie below the value of the
     loop's variable in a dense level."""
     storage, problem = there.storage, there.storage.problem
-    for pattern in _located(loop.body, loop.var):
+    for pattern in _patterns_looked_up(loop.body, loop.var):
         levels, size = problem.patterns[pattern].levels, storage.size(loop.var)
         if len(levels) < 2 or not (levels[1].kind.has_pointers and levels[1].kind.has_coordinates):
             continue
@@ -212,7 +212,7 @@ def _request(buffer: ir.Buffer, first: ir.Expr) -> ir.Stmt:
     return ir.Prefetch(buffer, first, LINES // np.dtype(buffer.type.dtype).itemsize)
 
 
-def _located(stmt: LoopStmt, var: IndexVar) -> Iterator[int]:
+def _patterns_looked_up(stmt: LoopStmt, var: IndexVar) -> Iterator[int]:
     """Yield the index of each pattern in whose outermost level the variable is looked up."""
     while (
         isinstance(stmt, Forall) and isinstance(stmt.domain, LevelIteration) and stmt.domain.bound and stmt.var == var

@@ -20,7 +20,7 @@ from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, both, const, floor_div, less, mul, sub
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import MAX_CHUNKS, Forall, assignments
-from jsparse.compiler.lower.chunks import Partials, at_weight, chunked, lower_bound
+from jsparse.compiler.lower.chunks import Partials, at_weight, for_each_chunk, lower_bound
 from jsparse.compiler.lower.levels import Entry, LevelWalk
 from jsparse.compiler.lower.scope import CarryIn, Scope
 
@@ -77,7 +77,7 @@ class _Split:
             return block(before, behind, end, self.segments(inner, start, last, carry_out, mul(chunk, row)))
 
         combine = Partials(lambda _, loops: loops, lambda chunks: self.combine(chunks, size, carry_out, row))
-        divided = chunked(self.scope, self.total, self.forall.parallel.grain, part, combine)
+        divided = for_each_chunk(self.scope, self.total, self.forall.parallel.grain, part, combine)
         weighed = ir.Let(self.total, self.outer.weight(size))
         return block(*prelude, weighed, ir.Borrow(carry_out, mul(const(MAX_CHUNKS), row), divided))
 
@@ -158,10 +158,10 @@ class _Split:
         start, at = self.boundary(chunk, chunks, size)
         target, operation = self.target, self.stored.monoid.add
 
-        def added(entry: Entry) -> ir.Stmt:
+        def add_carry_out(entry: Entry) -> ir.Stmt:
             address = add(mul(entry.coordinate, row), n)
             part = ir.Load(carry_out, add(mul(chunk, row), n))
             return ir.For(n, const(0), row, ir.Store(target, address, part, accumulate=True, op=operation))
 
-        one = self.outer.whole()[2](at.segment, add(at.segment, const(1)), added)
+        one = self.outer.whole()[2](at.segment, add(at.segment, const(1)), add_carry_out)
         return ir.For(chunk, const(1), chunks, block(start, ir.If(at.inside, one)))

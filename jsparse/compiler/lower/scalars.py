@@ -15,7 +15,7 @@ from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, Scalar
 from jsparse.notation.assignment import Access
 
 
-def lowered_scalar(
+def lower_scalar(
     value: Scalar,
     read: Callable[[Access], Expr],
     fresh: Callable[[str, Type], Var],
@@ -65,15 +65,15 @@ class _Lowering:
             case Local(name=name):
                 return names[name]
             case Let(name=name, value=inner, body=body):
-                return self.of(body, {**names, name: self.named(name, self.of(inner, names))}, sorts)
+                return self.of(body, {**names, name: self.bind_name(name, self.of(inner, names))}, sorts)
             case Rounded(value=exact, dtype=narrow):
                 found = self.of(exact, names, sorts)
                 return cast(cast(found, narrow), found.type.dtype)
             case Apply(operation=operation, arguments=arguments):
-                return self.applied(operation, [self.of(x, names) for x in arguments], sorts)
+                return self.apply_operation(operation, [self.of(x, names) for x in arguments], sorts)
         raise TypeError(f"{value} is no scalar expression")
 
-    def named(self, name: str, value: Expr) -> Expr:
+    def bind_name(self, name: str, value: Expr) -> Expr:
         """Return a name or a constant for the value. Any other expression is bound to a new name."""
         if isinstance(value, Var | Const):
             return value
@@ -81,7 +81,7 @@ class _Lowering:
         self.bound.append(Bind(variable, value))
         return variable
 
-    def applied(self, operation: str, values: list[Expr], sorts: bool) -> Expr:
+    def apply_operation(self, operation: str, values: list[Expr], sorts: bool) -> Expr:
         match operation:
             case "select":
                 return Select(*_alike(values))

@@ -39,7 +39,7 @@ from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.loops.nest import Widened, assignments
 from jsparse.compiler.lower.chunks import in_chunks
 from jsparse.compiler.lower.scope import Blocks, Scope
-from jsparse.compiler.lower.targets import CLEAR_GRAIN, cleared_elements
+from jsparse.compiler.lower.targets import CLEAR_GRAIN, clear_elements
 from jsparse.compiler.problem import Problem
 
 BYTE = Type("int8")
@@ -62,7 +62,7 @@ def in_blocks(stmt: Widened, scope: Scope, lowered: Callable[[LoopStmt, Scope], 
     totals, counts = (Buffer(scope.fresh(f"{name} {what}").name, type_, -1, True) for what, type_ in _MEMORY.items())
     blocks, length = Blocks(name, stmt.block, totals, counts, grain), floor_div(size, const(grain))
 
-    def finished(start: Expr, stop: Expr) -> Stmt:
+    def add_totals(start: Expr, stop: Expr) -> Stmt:
         n, m = scope.fresh("n"), scope.fresh("n")
         at = add(mul(n, const(grain)), m)
         whole = Binary("+", Load(totals, at), cast(Load(target, at), TOTAL.dtype))
@@ -70,11 +70,11 @@ def in_blocks(stmt: Widened, scope: Scope, lowered: Callable[[LoopStmt, Scope], 
         return For(n, start, stop, If(_has_total(Load(counts, n)), done, rare=True))
 
     # What an earlier term of a sum has written counts as the first part of a block.
-    clear = in_chunks(scope, size, CLEAR_GRAIN, lambda lo, hi: cleared_elements(target, scope.fresh("n"), lo, hi))
+    clear = in_chunks(scope, size, CLEAR_GRAIN, lambda lo, hi: clear_elements(target, scope.fresh("n"), lo, hi))
     body = block(
         *([] if stmt.adds else [clear]),
         lowered(stmt.body, replace(scope, blocks=blocks)),
-        in_chunks(scope, length, CLEAR_GRAIN, finished),
+        in_chunks(scope, length, CLEAR_GRAIN, add_totals),
     )
     return Borrow(totals, size, Borrow(counts, length, body), zeros=False)
 
@@ -82,7 +82,7 @@ def in_blocks(stmt: Widened, scope: Scope, lowered: Callable[[LoopStmt, Scope], 
 _MEMORY = {"totals": TOTAL, "counts": BYTE}
 
 
-def added_in_block(blocks: Blocks, address: Expr, value: Expr, scope: Scope) -> Stmt:
+def add_in_block(blocks: Blocks, address: Expr, value: Expr, scope: Scope) -> Stmt:
     """Add a value, or a vector of values, to the target's elements from `address` on."""
     target, totals, counts = scope.storage.by_name[blocks.target], blocks.totals, blocks.counts
     lanes = value.type.lanes

@@ -312,6 +312,6 @@ class Scope:
         return cast(element(buffer, index), I64.dtype)
 
 
-def added_flag(workspace: str) -> str:
+def addition_flag_name(workspace: str) -> str:
     """The name of the register that becomes true when a value is added to a workspace."""
     return f"{workspace} added"

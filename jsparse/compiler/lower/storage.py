@@ -185,7 +185,7 @@ Shape = tuple[Length, ...]
 
 def buffer_types(problem: Problem) -> tuple[BufferType, ...]:
     """The types of `kernel_buffers`, in the same order."""
-    shapes, moved = _Shapes(problem).by_name(), _moved(problem)
+    shapes, moved = _Shapes(problem).by_name(), _tensors_of_copy(problem)
 
     def element(name: str, dtype: str) -> str | int:
         return np.dtype(dtype).itemsize if name in moved else dtype
@@ -194,7 +194,7 @@ def buffer_types(problem: Problem) -> tuple[BufferType, ...]:
     return tuple(BufferType(element(b.name, b.type.dtype), shapes[b.name]) for b in buffers)
 
 
-def _moved(problem: Problem) -> tuple[str, ...]:
+def _tensors_of_copy(problem: Problem) -> tuple[str, ...]:
     """The tensors of a problem that only copies elements, or () for other problems. Their buffers may have any dtype of
     the same item size as the dtype of the tensor."""
     statement = problem.statements[0]

@@ -28,13 +28,13 @@ CLEAR_GRAIN = 1 << 16  # elements of a chunk: waking a thread costs more than cl
 ADD_GRAIN = 1 << 12  # elements of a chunk that adds the copies: waking a thread costs more than adding fewer
 
 
-def cleared(clear: Clear, scope: Scope) -> Stmt:
+def clear_target(clear: Clear, scope: Scope) -> Stmt:
     """Set elements of the target to zero, in parallel where there may be many."""
     array = scope.arrays.get(clear.target.tensor)
     if array is not None:
         return _zeros(clear, scope, const(0), array.used)
     if clear.unused:
-        return _unused(clear, scope)
+        return _clear_unused(clear, scope)
     size = scope.storage.size_of(clear.target)
     return in_chunks(scope, size, CLEAR_GRAIN, lambda start, stop: _zeros(clear, scope, start, stop))
 
@@ -42,16 +42,16 @@ def cleared(clear: Clear, scope: Scope) -> Stmt:
 def _zeros(clear: Clear, scope: Scope, start: Expr, stop: Expr) -> Stmt:
     """Set the elements from `start` to `stop` to zero."""
     buffer = scope.storage.by_name[clear.target.tensor]
-    return cleared_elements(buffer, scope.fresh("n"), start, stop, clear.monoid.zero)
+    return clear_elements(buffer, scope.fresh("n"), start, stop, clear.monoid.zero)
 
 
-def cleared_elements(buffer: Buffer, n: Var, start: Expr, stop: Expr, zero: float = 0) -> Stmt:
+def clear_elements(buffer: Buffer, n: Var, start: Expr, stop: Expr, zero: float = 0) -> Stmt:
     """Set the elements `n` of a buffer from `start` to `stop` to the zero of sums."""
     value = cast(Const(zero, Type(accumulator(buffer.type.dtype))), buffer.type.dtype)
     return For(n, start, stop, Store(buffer, n, value))
 
 
-def _unused(clear: Clear, scope: Scope) -> Stmt:
+def _clear_unused(clear: Clear, scope: Scope) -> Stmt:
     """Set unused elements to zero: positions before the first segment of the target's pattern, and after the last."""
     storage, target = scope.storage, clear.target
     number, axis = next(
@@ -92,7 +92,7 @@ class _OwnSum:
 
 def with_own_sums(loop: Forall, scope: Scope, lowered: Callable[[Scope, Partials], Stmt]) -> Stmt:
     """Lower a loop so that each chunk has its own copy of every target to which several iterations of the loop add."""
-    sums = {assign.target.tensor: _own_sum(assign, scope) for assign in _shared(loop, scope)}
+    sums = {assign.target.tensor: _own_sum(assign, scope) for assign in _sums_across_iterations(loop, scope)}
 
     def own_copies(chunk: Expr, inner: Stmt) -> Stmt:
         for each in sums.values():
@@ -102,7 +102,7 @@ def with_own_sums(loop: Forall, scope: Scope, lowered: Callable[[Scope, Partials
         return inner
 
     def add_copies(chunks: Expr) -> Stmt:
-        return block(*(_added(each, chunks, scope) for each in sums.values()))
+        return block(*(_add_copies(each, chunks, scope) for each in sums.values()))
 
     storage = scope.storage.with_copies({name: each.own for name, each in sums.items()})
     body = lowered(replace(scope, storage=storage), Partials(own_copies, add_copies))
@@ -111,7 +111,7 @@ def with_own_sums(loop: Forall, scope: Scope, lowered: Callable[[Scope, Partials
     return body
 
 
-def _shared(loop: Forall, scope: Scope) -> list[Assign]:
+def _sums_across_iterations(loop: Forall, scope: Scope) -> list[Assign]:
     """Return the assignments by which several iterations of a loop add to the same element of a result."""
     problem = scope.storage.problem
     results = {s.target.tensor for s in problem.statements if s.target.tensor not in problem.temporaries}
@@ -127,7 +127,7 @@ def _own_sum(assign: Assign, scope: Scope) -> _OwnSum:
     return _OwnSum(scope.storage.by_name[name], own, copies, scope.storage.size_of(assign.target), adds)
 
 
-def _added(each: _OwnSum, chunks: Expr, scope: Scope) -> Stmt:
+def _add_copies(each: _OwnSum, chunks: Expr, scope: Scope) -> Stmt:
     """Add the copies of later chunks to the first chunk's copy, and write the sums to the target, or add them there."""
 
     def body(start: Expr, stop: Expr) -> Stmt:

@@ -23,7 +23,7 @@ from typing import Any
 from jsparse.compiler.dtypes import BOOL, I64, Type
 from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, cast, const, minimum, mul, sub, zero
-from jsparse.compiler.kernel.nodes import Binary, Borrow, Const, Expr, Let, Ramp, Stmt, rebuilt
+from jsparse.compiler.kernel.nodes import Binary, Borrow, Const, Expr, Let, Ramp, Stmt, map_children
 from jsparse.compiler.loops.domain import LevelIteration, WorkspaceNonzeros
 from jsparse.compiler.loops.nest import ArrayWorkspace, Assign, Forall, Scatter, SparseWorkspace, Where, with_children
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
@@ -202,7 +202,7 @@ def sparse_where(
     """Run the producer, then the consumer if anything was written. A scalar workspace is declared here."""
     is_short = row.var is not None and scope.workspaces[row.name].words is None
     written = scope.fresh("written", I64 if is_short else BOOL)  # the bits for words, or whether there is any
-    inner = scope.with_register(_written(row.name), written)
+    inner = scope.with_register(_mark_name(row.name), written)
     start: list[ir.Stmt] = [ir.Declare(written, zero(written.type))]
     if row.dtype and row.var is None:
         value = scope.fresh(row.name, Type(row.dtype))
@@ -216,13 +216,13 @@ def add_to_workspace(assign: Assign, index: ir.Expr | None, value: ir.Expr | Non
     """Add a value at an index and mark the index. A scalar has no index; a workspace without values is only marked."""
     name, operation = assign.target.tensor, assign.monoid.add
     if index is None:
-        mark = ir.Set(scope.registers[_written(name)], ir.Const(1, BOOL))
+        mark = ir.Set(scope.registers[_mark_name(name)], ir.Const(1, BOOL))
         register = scope.registers.get(name)
         if value is None or register is None:
             return mark
         return block(ir.Set(register, ir.Binary(operation, register, cast(value, register.type.dtype))), mark)
     row = scope.workspaces[name]
-    word, written = scope.fresh("word"), scope.registers[_written(name)]
+    word, written = scope.fresh("word"), scope.registers[_mark_name(name)]
     marks = [set_bit(row.bits, word, index)]
     if row.words is not None:
         marks += [ir.Set(written, ir.Const(1, BOOL)), set_bit(row.words, word_of(word), word)]
@@ -241,7 +241,7 @@ def add_to_workspace(assign: Assign, index: ir.Expr | None, value: ir.Expr | Non
 def add_if(condition: ir.Expr, assign: Assign, value: ir.Expr | None, scope: Scope) -> ir.Stmt:
     """If a condition holds, add a value to a scalar workspace and mark the workspace. This takes no branch."""
     name = assign.target.tensor
-    mark, register = scope.registers[_written(name)], scope.registers.get(name)
+    mark, register = scope.registers[_mark_name(name)], scope.registers.get(name)
     marked = ir.Set(mark, ir.Binary("|", mark, condition))
     if value is None or register is None:
         return marked
@@ -272,7 +272,7 @@ def nonzeros_loop(loop: Forall, domain: WorkspaceNonzeros, scope: Scope, body: C
 
     if row.words is None:
         left = scope.fresh("words")
-        return block(ir.Declare(left, scope.registers[_written(domain.workspace)]), _each_of(scope, left, of_word))
+        return block(ir.Declare(left, scope.registers[_mark_name(domain.workspace)]), _each_of(scope, left, of_word))
     n = scope.fresh("n")
     length = word_of(add(size, const(63)))
     return ir.For(n, const(0), word_of(add(length, const(63))), _each_bit(scope, row.words, n, of_word))
@@ -297,20 +297,20 @@ def _each_of(scope: Scope, left: ir.Var, body: Callable[[ir.Expr], ir.Stmt]) -> 
     return ir.While(ir.Compare("!=", left, const(0)), step)
 
 
-def _written(name: str) -> str:
+def _mark_name(name: str) -> str:
     return f"{name}'s mark"
 
 
 def is_sparse_workspace(name: str, scope: Scope) -> bool:
     """Whether a workspace is sparse."""
-    return name in scope.workspaces or _written(name) in scope.registers
+    return name in scope.workspaces or _mark_name(name) in scope.registers
 
 
 BYTE = Type("int8")
 BYTES = 1 << 20  # the most coordinates of a dimension whose marks are bytes
 
 
-def scattered(stmt: Scatter, scope: Scope, body: Callable[[Scope], ir.Stmt]) -> ir.Stmt:
+def lower_scatter(stmt: Scatter, scope: Scope, body: Callable[[Scope], ir.Stmt]) -> ir.Stmt:
     """Run the body with a map of the segment, in borrowed memory whose marks are empty before and after."""
     level = LevelWalk(scope, replace(stmt.domain, bound=False, scattered=False), stmt.var)
     size = scope.storage.problem.size[stmt.var]
@@ -320,7 +320,7 @@ def scattered(stmt: Scatter, scope: Scope, body: Callable[[Scope], ir.Stmt]) -> 
         ir.Buffer(scope.fresh("positions").name, Type(level.type.index_dtype), -1, True) if stmt.positions else None
     )
 
-    def marked(entry: Entry, mark: int) -> ir.Stmt:
+    def set_mark(entry: Entry, mark: int) -> ir.Stmt:
         if in_bytes:
             return ir.Store(marks, entry.coordinate, ir.Const(mark, BYTE))
         word = scope.fresh("word")
@@ -329,12 +329,12 @@ def scattered(stmt: Scatter, scope: Scope, body: Callable[[Scope], ir.Stmt]) -> 
 
     def put(entry: Entry) -> ir.Stmt:
         if positions is None:
-            return marked(entry, 1)
+            return set_mark(entry, 1)
         store = ir.Store(positions, entry.coordinate, cast(entry.positions.first, level.type.index_dtype))
-        return block(marked(entry, 1), store)
+        return block(set_mark(entry, 1), store)
 
     inner = body(scope.with_map(stmt.domain, Map(marks, positions)))
-    run: ir.Stmt = block(level.serial(put), inner, level.serial(lambda entry: marked(entry, 0)))
+    run: ir.Stmt = block(level.serial(put), inner, level.serial(lambda entry: set_mark(entry, 0)))
     if positions is not None:
         run = ir.Borrow(positions, level.extent(), run, zeros=False)
     length = add(level.extent(), const(ir.FILTER_ROOM)) if in_bytes else add(word_of(level.extent()), const(1))
@@ -365,7 +365,7 @@ def with_hoisted_memory(stmt: ir.Stmt) -> ir.Stmt:
             return visit(node.body)
         if isinstance(node, ir.Parallel):
             return replace(node, body=with_hoisted_memory(node.body))
-        return rebuilt(node, visit)
+        return map_children(node, visit)
 
     body = visit(stmt)
     for borrow in reversed(found):

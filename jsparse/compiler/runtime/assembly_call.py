@@ -25,11 +25,11 @@ from jsparse.compiler.backends.backend import CompiledKernel
 from jsparse.compiler.lower.storage import buffer_types
 from jsparse.compiler.output_kind import Coordinates, Count, Write
 from jsparse.compiler.problem import Problem, TensorType
-from jsparse.compiler.runtime.bound_arrays import OPERAND, bound_patterns
+from jsparse.compiler.runtime.bound_arrays import OPERAND, arrays_of_patterns
 from jsparse.compiler.runtime.recipe import backend_of, read_recipe, write_recipe
 from jsparse.compiler.runtime.routine import Parameters, has_batch, with_batch
 from jsparse.compiler.schedule import Plan
-from jsparse.compiler.signature import BufferType, Length, fixed
+from jsparse.compiler.signature import BufferType, Length, static_buffer_type
 from jsparse.errors import JsparseError
 
 VERSION = 2
@@ -148,11 +148,13 @@ class AssemblyCall:
             own = len(term.problem.operands)
             factors += types[:own]
             arrays += [
-                type_.batched(given.batch) if next(flags, None) and self.is_batched else type_
+                type_.with_leading_axis(given.batch) if next(flags, None) and self.is_batched else type_
                 for type_ in types[own : own + len(term.widths)]
             ]
         values = [BufferType(self.value_bytes, (Length(given.type.nse),))] if self.value_bytes else []
-        found = [type_.batched(given.batch) if self.is_batched else type_ for type_ in (*given.arrays(), *values)]
+        found = [
+            type_.with_leading_axis(given.batch) if self.is_batched else type_ for type_ in (*given.arrays(), *values)
+        ]
         counted = len(factors), len(arrays), len(found)
         fits = all(map(self._fits, self.terms)) and (len(self.terms) == 1 or not self.is_ordered)
         if counted != (self.factors, len(self.operands), self.results) or not fits:
@@ -160,9 +162,16 @@ class AssemblyCall:
                 f"Expected an assembly recipe that fits its terms, but got {self.recipe[:80]!r}. Compile the program "
                 f"again with this version of jsparse."
             )
-        sources = [fixed(given.index_dtype, *[given.batch] * self.is_batched)] * self.has_source_count
+        sources = [static_buffer_type(given.index_dtype, *[given.batch] * self.is_batched)] * self.has_source_count
         table = HEAD + sum(3 + len(term.widths) for term in self.terms)
-        return [fixed("int64", len(self.params)), fixed("int64", table), *sources, *factors, *arrays, *found]
+        return [
+            static_buffer_type("int64", len(self.params)),
+            static_buffer_type("int64", table),
+            *sources,
+            *factors,
+            *arrays,
+            *found,
+        ]
 
     def _nan(self) -> tuple[int, int]:
         """Whether the dtype of the values has a NaN (0 or 1), and the bytes of NaN as an integer."""
@@ -190,14 +199,14 @@ class AssemblyCall:
             and not any(type_.batch_axes for type_ in problem.patterns)
         )
 
-    def bound_arrays(self) -> list[np.ndarray]:
-        """Find the bound index arrays of all terms. Raises what `bound_patterns` raises, and JsparseError if `bound`
+    def find_bound_arrays(self) -> list[np.ndarray]:
+        """Find the index arrays of all terms. Raises what `arrays_of_patterns` raises, and JsparseError if `bound`
         names more arrays than the terms have."""
         bound, numbers = iter(self.bound.split()), iter(self.operands)
         found: list[np.ndarray] = []
         for term in self.terms:
             names = [OPERAND if flag else next(bound, "") for flag in islice(numbers, len(term.widths))]
-            found += [array for arrays in bound_patterns(term.problem, names) for array in arrays]
+            found += [array for arrays in arrays_of_patterns(term.problem, names) for array in arrays]
         if next(bound, None) is not None:
             raise JsparseError(f"Expected {len(found)} names of index arrays for an assembly, but there are more.")
         return found
@@ -207,7 +216,7 @@ class AssemblyCall:
         """Whether operands and results have a leading batch axis."""
         return has_batch(self.params)
 
-    def batched(self, size: int) -> AssemblyCall:
+    def with_batch_axis(self, size: int) -> AssemblyCall:
         """Return the call for a batch of `size` members, whose operands have one leading axis for the batch."""
         return replace(self, params=with_batch(self.params, size))
 

@@ -33,7 +33,7 @@ import numpy as np
 from jsparse.compiler.problem import PatternType, Problem
 from jsparse.compiler.schedule.layout import pattern_type
 from jsparse.compiler.schedule.row_blocks import in_row_blocks
-from jsparse.errors import PatternError, represented
+from jsparse.errors import PatternError, short_repr
 from jsparse.formats import Format, Pattern
 from jsparse.formats.digits import Blocks, DigitLevel
 from jsparse.formats.levels import KINDS
@@ -84,7 +84,7 @@ def find_array(name: str) -> np.ndarray:
     return relayout.gather if role == "gather" else relayout.scatter
 
 
-def bound_patterns(problem: Problem, names: Sequence[str]) -> Iterator[tuple[np.ndarray, ...]]:
+def arrays_of_patterns(problem: Problem, names: Sequence[str]) -> Iterator[tuple[np.ndarray, ...]]:
     """Yield the bound index arrays of each pattern of a problem: an empty tuple if the pattern's arrays are operands.
 
     Args:
@@ -124,10 +124,10 @@ def _find(name: str) -> tuple[Relayout, str]:
     """Find the relayout that converts the named pattern to the named format. Also returns the array's role."""
     parts = _NAME.fullmatch(name)
     if parts is None:
-        raise PatternError(f"Expected the name of an index array, but got {represented(name)}.")
-    pattern = _found(parts["digest"])
+        raise PatternError(f"Expected the name of an index array, but got {short_repr(name)}.")
+    pattern = _require_pattern(parts["digest"])
     if parts["rows"] is not None:
-        pattern = in_row_blocks(pattern, _found(parts["rows"]), int(parts["size"]))
+        pattern = in_row_blocks(pattern, _require_pattern(parts["rows"]), int(parts["size"]))
     target = pattern.format if parts["format"] is None else _read_blocks(parts["format"])
     return relayout_to(pattern, target), parts["role"]
 
@@ -145,14 +145,14 @@ def pattern_named(name: str) -> Pattern | None:
         return None
 
 
-def named_patterns(bound: str) -> tuple[Pattern, ...]:
+def patterns_named_in(bound: str) -> tuple[Pattern, ...]:
     """The distinct patterns that the names in `bound` mention. Raises PatternError as `find_array` does."""
     named = [parts for name in bound.split() if (parts := _NAME.fullmatch(name))]
     digests = (digest for parts in named for digest in (parts["digest"], parts["rows"]) if digest is not None)
-    return tuple(map(_found, dict.fromkeys(digests)))
+    return tuple(map(_require_pattern, dict.fromkeys(digests)))
 
 
-def carried_text(patterns: Sequence[Pattern]) -> str:
+def write_carried(patterns: Sequence[Pattern]) -> str:
     """Write the text that describes the patterns whose index arrays are the last operands of an exported call."""
     described = (f"{p.digest}/{'x'.join(map(str, p.shape))}/{_write_format(p.format)}" for p in patterns)
     return " ".join((str(sum(len(p.arrays) for p in patterns)), *described))
@@ -175,11 +175,11 @@ def read_carried(text: str, arrays: Sequence[np.ndarray] | None) -> tuple[Patter
         pattern = find_pattern(read["digest"])
         if pattern is None and own is None:
             return None
-        patterns.append(pattern or _carried(read["digest"], _read_shape(read["shape"]), format, own or ()))
+        patterns.append(pattern or _restore_pattern(read["digest"], _read_shape(read["shape"]), format, own or ()))
     return tuple(patterns)
 
 
-def _carried(digest: str, shape: tuple[int, ...], format: Format, arrays: Sequence[np.ndarray]) -> Pattern:
+def _restore_pattern(digest: str, shape: tuple[int, ...], format: Format, arrays: Sequence[np.ndarray]) -> Pattern:
     pattern = Pattern(shape, format, arrays)
     if pattern.digest != digest:
         raise PatternError(
@@ -189,7 +189,7 @@ def _carried(digest: str, shape: tuple[int, ...], format: Format, arrays: Sequen
     return pattern
 
 
-def _found(digest: str) -> Pattern:
+def _require_pattern(digest: str) -> Pattern:
     pattern = find_pattern(digest)
     if pattern is None:
         raise PatternError(

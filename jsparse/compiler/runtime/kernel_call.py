@@ -30,12 +30,12 @@ from jsparse.compiler.lower.storage import buffer_types
 from jsparse.compiler.output_kind import Compute, Coordinates, Write
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.assembly_call import counting_problem, read_assembly
-from jsparse.compiler.runtime.bound_arrays import OPERAND, bound_patterns, find_array, read_carried
+from jsparse.compiler.runtime.bound_arrays import OPERAND, arrays_of_patterns, find_array, read_carried
 from jsparse.compiler.runtime.recipe import backend_of, digest, is_assembly, is_routine, read_recipe, write_recipe
 from jsparse.compiler.runtime.routine import read_routine
 from jsparse.compiler.schedule import build_loops
 from jsparse.compiler.schedule.schedule import Schedule
-from jsparse.compiler.signature import encoded, fixed
+from jsparse.compiler.signature import encode_buffers, static_buffer_type
 from jsparse.errors import JsparseError
 from jsparse.formats import Pattern
 
@@ -152,19 +152,19 @@ def kernel_of(recipe: str) -> RunnableKernel:
     """The compiled kernel of a recipe: from memory, from disk, or compiled now."""
     name = digest(recipe)
     with _lock:
-        found = _kernels.pop(name, None) or _made(recipe)
+        found = _kernels.pop(name, None) or _load_or_compile(recipe)
         _kernels[name] = found
         while len(_kernels) > KEPT_KERNELS:
             _kernels.popitem(last=False)
         return found
 
 
-def _made(recipe: str) -> RunnableKernel:
+def _load_or_compile(recipe: str) -> RunnableKernel:
     backend = BACKENDS[backend_of(recipe)]
-    return _loaded(recipe, backend) or _compiled(recipe, backend)
+    return _load_from_disk(recipe, backend) or _compile(recipe, backend)
 
 
-def _loaded(recipe: str, backend: Backend) -> RunnableKernel | None:
+def _load_from_disk(recipe: str, backend: Backend) -> RunnableKernel | None:
     linker = backend.linker
     if linker is None:
         return None
@@ -178,7 +178,7 @@ def _loaded(recipe: str, backend: Backend) -> RunnableKernel | None:
             return None
 
 
-def _compiled(recipe: str, backend: Backend) -> RunnableKernel:
+def _compile(recipe: str, backend: Backend) -> RunnableKernel:
     from jsparse.compiler.lower.lower import lower  # noqa: PLC0415  kernels from disk do not need it
 
     with working(f"compiling {title_of(recipe)}", is_long=len(recipe) > LARGE_RECIPE):
@@ -186,7 +186,7 @@ def _compiled(recipe: str, backend: Backend) -> RunnableKernel:
             problem, schedules = read_recipe(recipe)
             kernel = lower(build_loops(problem, *schedules))
         buffers = buffer_types(problem)
-        signature = encoded(buffers)
+        signature = encode_buffers(buffers)
         with stage(backend.title):
             code = backend.compile(kernel, buffers)
     if backend.linker is not None and code.object_code is not None:
@@ -208,15 +208,15 @@ def bind(call: KernelCall, patterns: tuple[Pattern, ...] = ()) -> _native.Call:
         return known
     if is_routine(call.recipe):
         routine = read_routine(call.recipe)
-        signature = encoded(routine.buffer_types)
+        signature = encode_buffers(routine.buffer_types)
         arrays, results = [routine.table()], routine.results
-        return _bound(call, routine.address, routine.slots, arrays, None, signature, results)
+        return _bind_native_call(call, routine.address, routine.slots, arrays, None, signature, results)
     if is_assembly(call.recipe):
         assembly = replace(read_assembly(call.recipe), bound=call.bound)
-        bound, signature = assembly.bound_arrays(), encoded(assembly.buffer_types)
+        bound, signature = assembly.find_bound_arrays(), encode_buffers(assembly.buffer_types)
         tables, alive = assembly.tables(lambda recipe: kernel_of(recipe).code)
         arrays, results, owner = [*tables, *bound], assembly.results, (alive, patterns)
-        return _bound(call, assembly.address, assembly.slots, arrays, owner, signature, results)
+        return _bind_native_call(call, assembly.address, assembly.slots, arrays, owner, signature, results)
     return _bind_kernel(call, patterns)
 
 
@@ -227,7 +227,7 @@ def _bind_kernel(call: KernelCall, patterns: tuple[Pattern, ...]) -> _native.Cal
     if not problem.patterns:
         arrays = [find_array(name) for name in names if name != OPERAND]
     else:
-        arrays = [array for found in bound_patterns(problem, names[:count]) for array in found]
+        arrays = [array for found in arrays_of_patterns(problem, names[:count]) for array in found]
     kernel, rest = kernel_of(call.recipe), names[count:]
     signature = kernel.signature
     match problem.output:
@@ -235,7 +235,7 @@ def _bind_kernel(call: KernelCall, patterns: tuple[Pattern, ...]) -> _native.Cal
             counts = chunk_counts(problem, schedules, arrays, backend_of(call.recipe))
             arrays.append((np.cumsum(counts) - counts).astype(np.int32))
             *before, values = buffer_types(problem)
-            signature = encoded([*before, fixed(values.dtype, int(counts.sum()))])
+            signature = encode_buffers([*before, static_buffer_type(values.dtype, int(counts.sum()))])
             slots = _slots(call, [*names[:count], STARTS], kernel.buffer_count, results, unused=len(rest))
         case Compute() if not rest or not problem.patterns:
             slots = _slots(call, names, kernel.buffer_count, results)
@@ -245,10 +245,10 @@ def _bind_kernel(call: KernelCall, patterns: tuple[Pattern, ...]) -> _native.Cal
                 f"{problem.output} from {len(names)}. Export the program again."
             )
     owner = (kernel, patterns)
-    return _bound(call, kernel.code.address, slots, arrays, owner, signature, results)
+    return _bind_native_call(call, kernel.code.address, slots, arrays, owner, signature, results)
 
 
-def _bound(
+def _bind_native_call(
     call: KernelCall,
     address: int,
     slots: Sequence[int],

@@ -31,7 +31,7 @@ from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, Scalar
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.semiring import Add
 from jsparse.compiler.statement import DerivedVar, Statement
-from jsparse.errors import JsparseError, represented
+from jsparse.errors import JsparseError, short_repr
 from jsparse.formats import Format
 from jsparse.formats.levels import KINDS, Level
 from jsparse.notation.assignment import Access, Index
@@ -118,7 +118,7 @@ def _read(text: str) -> tuple[Problem, tuple[Schedule, ...], str]:
 
 def _read_backend(name: Any) -> str:
     if not isinstance(name, str) or name not in BACKENDS:
-        raise JsparseError(f"Expected a recipe by the backend {' or '.join(BACKENDS)}, but got {represented(name)}.")
+        raise JsparseError(f"Expected a recipe by the backend {' or '.join(BACKENDS)}, but got {short_repr(name)}.")
     return name
 
 
@@ -185,7 +185,7 @@ def _read_scalar(value: Any) -> Scalar:
             return Rounded(_read_scalar(exact), dtype)
         case ["apply", operation, *arguments]:
             return Apply(operation, tuple(map(_read_scalar, arguments)))
-    raise JsparseError(f"Expected a scalar expression, but got {represented(value)}.")
+    raise JsparseError(f"Expected a scalar expression, but got {short_repr(value)}.")
 
 
 def _write_axis(axis: Axis) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 
 from jsparse.base import _native
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.signature import BufferType, Length, fixed
+from jsparse.compiler.signature import BufferType, Length, static_buffer_type
 from jsparse.errors import JsparseError
 from jsparse.formats import DynamicType, Format, Level
 from jsparse.formats.dynamic import slots_dtype
@@ -92,8 +92,8 @@ class Routine:
                 f"{self.operands} and {self.results}. Compile the program again with this version of jsparse."
             )
         types = [*read, *made]
-        batch = [buffer.batched(given.batch) for buffer in types] if self.is_batched else types
-        return [fixed("int64", len(self.params)), *batch]
+        batch = [buffer.with_leading_axis(given.batch) for buffer in types] if self.is_batched else types
+        return [static_buffer_type("int64", len(self.params)), *batch]
 
     @property
     def bound(self) -> str:
@@ -105,7 +105,7 @@ class Routine:
         """Whether buffers have a leading batch axis."""
         return has_batch(self.params)
 
-    def batched(self, size: int) -> Routine:
+    def with_batch_axis(self, size: int) -> Routine:
         """Return the call for a batch of `size` members, whose buffers have one leading axis for the batch."""
         return replace(self, params=with_batch(self.params, size))
 
@@ -201,39 +201,56 @@ class Parameters:
 
     def arrays(self) -> list[BufferType]:
         """The types of the index arrays."""
-        return [fixed(self.index_dtype, length) for length in self.type.array_lengths]
+        return [static_buffer_type(self.index_dtype, length) for length in self.type.array_lengths]
 
     def buffers(self, name: RoutineName) -> tuple[list[BufferType], list[BufferType]]:
         """The types of the operands and the types of the results, without the batch axis."""
         slots = "int64" if self.flags & WIDE_SLOTS else "int32"
         given = "int64" if self.flags & WIDE_COORDINATES else "int32"
-        arrays, ndim, nse, faults = self.arrays(), len(self.type.shape), self.type.nse, fixed("int32")
+        arrays, ndim, nse, faults = self.arrays(), len(self.type.shape), self.type.nse, static_buffer_type("int32")
         match name:
             case "assemble":
-                found = [fixed(slots, self.inputs), fixed(slots, nse + 1), fixed(slots, self.inputs)]
-                return [fixed(given, ndim, self.inputs)], [*arrays, *found]
+                found = [
+                    static_buffer_type(slots, self.inputs),
+                    static_buffer_type(slots, nse + 1),
+                    static_buffer_type(slots, self.inputs),
+                ]
+                return [static_buffer_type(given, ndim, self.inputs)], [*arrays, *found]
             case "draw":
                 shape = self.type.shape[:2]
-                return [fixed("uint32", 2), fixed(given, *shape[:1])], [fixed(given, *shape)]
+                return [static_buffer_type("uint32", 2), static_buffer_type(given, *shape[:1])], [
+                    static_buffer_type(given, *shape)
+                ]
             case "number":
                 leading = BufferType(given, (Length(0, "leading"),))
-                return [leading, fixed(given, self.inputs)], [fixed(given, self.inputs), fixed(given, nse)]
+                return [leading, static_buffer_type(given, self.inputs)], [
+                    static_buffer_type(given, self.inputs),
+                    static_buffer_type(given, nse),
+                ]
             case "expand":
-                return arrays, [fixed(self.index_dtype, ndim, nse)]
+                return arrays, [static_buffer_type(self.index_dtype, ndim, nse)]
             case "fit":
-                return [fixed(self.index_dtype)], [faults]
+                return [static_buffer_type(self.index_dtype)], [faults]
             case "nonzero":
-                return [fixed(self.element_bytes, *self.type.shape)], [*arrays, fixed(slots, nse)]
+                return [static_buffer_type(self.element_bytes, *self.type.shape)], [
+                    *arrays,
+                    static_buffer_type(slots, nse),
+                ]
             case "sort" | "largest":
-                numbers, starts = fixed(self.element_bytes, self.inputs), fixed(self.index_dtype, nse + 1)
+                numbers, starts = (
+                    static_buffer_type(self.element_bytes, self.inputs),
+                    static_buffer_type(self.index_dtype, nse + 1),
+                )
                 if name == "sort":
-                    places = fixed(self.index_dtype, self.inputs)
+                    places = static_buffer_type(self.index_dtype, self.inputs)
                     return [numbers, starts], [numbers if self.flags & GIVES_NUMBERS else places, places]
-                bools = fixed("bool", self.inputs)
-                return [numbers, starts, fixed("int32"), *[bools] * bool(self.flags & HAS_VALID)], [bools]
+                bools = static_buffer_type("bool", self.inputs)
+                return [numbers, starts, static_buffer_type("int32"), *[bools] * bool(self.flags & HAS_VALID)], [bools]
             case "swap":
                 *outer, rows, columns = self.type.shape
-                before, behind = (fixed(self.element_bytes, *outer, *x) for x in ((rows, columns), (columns, rows)))
+                before, behind = (
+                    static_buffer_type(self.element_bytes, *outer, *x) for x in ((rows, columns), (columns, rows))
+                )
                 return [before], [behind]
             case "validate":
                 return arrays, [faults]

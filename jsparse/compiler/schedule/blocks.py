@@ -52,13 +52,15 @@ def in_blocks(
     """
     var = shared[-1]
     alone = [n in rows_inside or _is_jammed(schedule, var) for n, schedule in enumerate(schedules)]
-    selected = _selected(problem, shared) if _share_rows(problem, patterns, shared) else [{} for _ in schedules]
+    selected = (
+        _row_bytes_by_tensor(problem, shared) if _share_rows(problem, patterns, shared) else [{} for _ in schedules]
+    )
     if not (any(alone) or any(selected)) or not is_full(problem, var):
         return None
     runs = _runs(alone, [frozenset(rows) for rows in selected])
     outer = outer_name(problem, var)
     found = [
-        _summed(problem.cpu, rows_inside[n], shared, outer)
+        _add_panels_of_rows(problem.cpu, rows_inside[n], shared, outer)
         if n in rows_inside
         else _split(problem.cpu, schedule, var, outer)
         for n, schedule in enumerate(schedules)
@@ -79,7 +81,7 @@ def _is_jammed(schedule: Schedule, var: IndexVar) -> bool:
     return any(isinstance(step, UnrollAndJam) and step.loop == var for step in schedule.steps)
 
 
-def _selected(problem: Problem, shared: Sequence[IndexVar]) -> list[dict[str, int]]:
+def _row_bytes_by_tensor(problem: Problem, shared: Sequence[IndexVar]) -> list[dict[str, int]]:
     """For each statement, find the dense tensors whose rows are selected by stored entries, to be read or written.
     Returns a dict for each statement: name of the tensor → bytes of a row."""
     found: list[dict[str, int]] = []
@@ -107,7 +109,7 @@ def _share_rows(problem: Problem, patterns: Sequence[Stored], shared: Sequence[I
             return False
         entries = max(entries, pattern.nse / rows)
     row_bytes: dict[str, int] = {}
-    for rows_of in _selected(problem, shared):
+    for rows_of in _row_bytes_by_tensor(problem, shared):
         row_bytes |= rows_of
     sizes = [entries * size for size in row_bytes.values()]
     return sum(sizes) > problem.cpu.first_cache_bytes >= max(sizes, default=0)
@@ -133,7 +135,7 @@ def _split(cpu: CpuModel, schedule: Schedule, var: IndexVar, outer: str) -> Sche
     order, *rest = schedule.steps
     assert isinstance(order, Reorder)
     at = order.loops.index(var)
-    tiled = _tiled(order, rest) if _is_jammed(schedule, var) else []
+    tiled = _register_tile_loops(order, rest) if _is_jammed(schedule, var) else []
     inside = [name for name in order.loops[at + 1 :] if name not in tiled]
     steps: tuple[Transformation, ...] = (
         Split(var, cpu.block_rows),
@@ -142,20 +144,20 @@ def _split(cpu: CpuModel, schedule: Schedule, var: IndexVar, outer: str) -> Sche
     return Schedule((*steps, *rest), schedule.layout)
 
 
-def _summed(cpu: CpuModel, schedule: Schedule, shared: Sequence[IndexVar], outer: str) -> Schedule:
+def _add_panels_of_rows(cpu: CpuModel, schedule: Schedule, shared: Sequence[IndexVar], outer: str) -> Schedule:
     """Add steps to the schedule of a sum over rows that split the loop over rows into panels. Inside of a panel, the
     outermost loops run over register tiles, the next loops over other variables, and the innermost loop over rows."""
     order, *rest = schedule.steps
     assert isinstance(order, Reorder)
     *around, var = shared
-    tiled = _tiled(order, rest)
+    tiled = _register_tile_loops(order, rest)
     others = [name for name in order.loops if name not in (*around, *tiled, var)]
     return Schedule(
         (Split(var, cpu.block_rows), Reorder((*around, outer, *tiled, *others, var)), *rest), schedule.layout
     )
 
 
-def _tiled(order: Reorder, steps: Sequence[Transformation]) -> list[IndexVar]:
+def _register_tile_loops(order: Reorder, steps: Sequence[Transformation]) -> list[IndexVar]:
     """Return the loops that are split into register tiles."""
     return [step.loop for step in steps if isinstance(step, Split) and step.loop in order.loops]
 

@@ -12,19 +12,19 @@ from collections.abc import Callable, Iterator, Sequence
 
 from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.problem import Dense, Problem
-from jsparse.compiler.schedule.gathers import extent, stored_beside
+from jsparse.compiler.schedule.gathers import extent, indices_beside_lanes
 from jsparse.compiler.schedule.layout import Stored
-from jsparse.compiler.schedule.legality import is_concordant, legal_orders, stored_orders
+from jsparse.compiler.schedule.legality import concordant_orders, is_concordant, legal_orders
 from jsparse.compiler.schedule.races import copies_reason
 from jsparse.compiler.schedule.summary import StatementFacts, Summary, Transformation
 from jsparse.compiler.schedule.transformations.cache_read import CacheRead
 from jsparse.compiler.schedule.transformations.pos import Pos
-from jsparse.compiler.schedule.transformations.precompute import Precompute, dense_first, summed_first
+from jsparse.compiler.schedule.transformations.precompute import Precompute, dense_first, loops_to_precompute
 from jsparse.compiler.schedule.transformations.reorder import Reorder
 from jsparse.compiler.schedule.transformations.split import Split
 from jsparse.compiler.schedule.transformations.unroll_and_jam import UnrollAndJam
 from jsparse.compiler.schedule.transformations.vectorize import Vectorize
-from jsparse.compiler.schedule.trip_counts import single_levels, walked_as, walked_levels
+from jsparse.compiler.schedule.trip_counts import levels_in_walk_order, single_levels, variables_in_walk_order
 from jsparse.notation.assignment import IndexVar
 
 MOST_PANELS = 64  # the most panels that a float32 sum may be cut into: the panels' sums are added in memory
@@ -59,15 +59,15 @@ def candidates(
         first = tuple(v for v in outer if v in walk)
         if walk[: len(first)] != first:  # the loops that statements share stand outside of all others
             continue
-        if orders and any(order is not None and walked_as(order, walk) != order for order in orders):
+        if orders and any(order is not None and variables_in_walk_order(order, walk) != order for order in orders):
             continue
         for vector in vectors:
             probe = _probe(start, walk, vector, patterns)
-            if is_open is not None and not is_open(probe):  # branch and bound, see `cheapest._priced`
+            if is_open is not None and not is_open(probe):  # branch and bound, see `cheapest._price_candidates`
                 continue
             for steps, loops in _alternatives(probe, patterns, outer):
                 # The steps of an alternative are legal by themselves: only given steps can conflict with them.
-                found = _extended(start, steps) if start.steps else probe.instead(loops, steps)
+                found = _add_steps(start, steps) if start.steps else probe.instead(loops, steps)
                 if found is not None:
                     yield found
 
@@ -79,7 +79,7 @@ def _walks(start: Summary, patterns: Sequence[Stored], as_stored: bool) -> Itera
         if all(is_concordant(names, start.walk, pattern) for names, pattern in known):
             yield start.walk
     else:
-        yield from stored_orders(start.problem) if as_stored else legal_orders(start.problem, patterns)
+        yield from concordant_orders(start.problem) if as_stored else legal_orders(start.problem, patterns)
 
 
 def _vectors(start: Summary, outer: Sequence[IndexVar]) -> list[IndexVar | None]:
@@ -90,7 +90,7 @@ def _vectors(start: Summary, outer: Sequence[IndexVar]) -> list[IndexVar | None]
     if problem.is_assembly or problem.derived:
         return [None]
     walked = {v for names in problem.walks for v in names}  # leading axes included
-    skipped = {*walked, *start.fused, *outer}
+    skipped = {*walked, *start.fusions, *outer}
     found = [v for v in problem.assignment.variables() if v not in skipped and _vectorizes(start, v)]
     return [*found, *([] if any(_stands_innermost(start, v) for v in found) else [None])]
 
@@ -116,11 +116,11 @@ def _single(start: Summary, walk: tuple[IndexVar, ...], patterns: Sequence[Store
     for n in start.statement.patterns:
         names = start.problem.level_variables[n]
         single = single_levels(names, walk, patterns[n])
-        found.update(var for var, one in zip(walked_as(names, walk), single, strict=True) if one)
+        found.update(var for var, one in zip(variables_in_walk_order(names, walk), single, strict=True) if one)
     return frozenset(found.intersection(walk[1:]))
 
 
-def _extended(start: Summary, steps: Steps) -> Summary | None:
+def _add_steps(start: Summary, steps: Steps) -> Summary | None:
     """Add `steps` to the nest `start`, except for those that its own steps replace. Returns None if one is illegal."""
     fixed = {step.keyword for step in start.steps}
     found = start
@@ -149,7 +149,7 @@ def _with_outer_loops(step: Reorder, start: Summary) -> Reorder:
     """
     found: list[str] = []
     for var in step.loops:
-        fused = [name for name, parts in start.fused.items() if var in parts]
+        fused = [name for name, parts in start.fusions.items() if var in parts]
         panels = [name for name, v in start.outer.items() if v == var and _is_panel(start, v)]
         names = fused or [name for name, v in start.outer.items() if v == var and name not in panels] + [var]
         found += [name for name in names if name in start.loops and name not in found]
@@ -174,32 +174,32 @@ def _alternatives(
     Each alternative is a tuple of steps, with the names of the loops after these steps are applied to the canonical
     nest.
     """
-    summed = _inside(summed_first(probe), outer)
+    summed = _inside(loops_to_precompute(probe), outer)
     of_dense = tuple(map(Precompute, filter(None, [() if summed else _inside(dense_first(probe), outer)])))
     saves_in_lanes = not summed and probe.saves_in_lanes  # asked here, so that the first candidate knows the answer
     lanes = default_lanes(probe, str(probe.vector)) if outer and probe.vector else _lanes(probe, probe.cpu.tile_bytes)
-    steps, loops = _placed(probe, bool(summed) and summed == probe.tail, lanes, outer)
+    steps, loops = _order_and_tile(probe, bool(summed) and summed == probe.tail, lanes, outer)
     first = (Precompute(summed),) if summed else of_dense
     yield (*steps, *first), loops
     # In the first alternative each tile computes the sums `summed` again. Here they are computed once, but the sums
     # around them add to the target in memory (`precompute.tiles_among_sums`).
     if summed and summed != probe.tail and not outer and probe.vector in probe.free_vars:
-        steps, loops = _placed(probe, True, default_lanes(probe, str(probe.vector)), outer, owned=False)
+        steps, loops = _order_and_tile(probe, True, default_lanes(probe, str(probe.vector)), outer, owned=False)
         yield (*steps, *first), loops
     if saves_in_lanes and _inside(probe.tail[-1:], outer):
         yield (*steps, Precompute(probe.tail[-1:])), loops
     # Instead of threads that own tiles: chunks of the outermost reduction, each with a copy of the target.
     if not outer and owns_tiles(probe) and copies_reason(probe.instead(probe.walk, ()), probe.walk[0]) is None:
-        steps, loops = _placed(probe, False, default_lanes(probe, str(probe.vector)), outer, owned=False)
+        steps, loops = _order_and_tile(probe, False, default_lanes(probe, str(probe.vector)), outer, owned=False)
         yield (*steps, *first), loops
-    jammed = _jammed(probe) if not summed else None
+    jammed = _find_loop_to_jam(probe) if not summed else None
     # Shared loops run over single coordinates. Only a dense statement may jam the innermost one (`blocks.py`).
     if jammed is not None and (jammed not in outer or (jammed == outer[-1] and not probe.walk)):
         in_blocks = not outer and _runs_over_rows_of_blocks(probe, jammed)
         of_blocks = in_blocks or _is_axis_of_blocks(probe, str(probe.vector))
         lanes = _lanes(probe, probe.cpu.block_tile_bytes if of_blocks else probe.cpu.jam_tile_bytes)
         copies = _copies(probe, jammed, lanes)
-        steps, loops = _placed(probe, False, lanes, outer, in_blocks=in_blocks)
+        steps, loops = _order_and_tile(probe, False, lanes, outer, in_blocks=in_blocks)
         jam = UnrollAndJam(jammed, copies)
         yield (*steps, *of_dense, jam), loops
         if not outer and _can_panel_positions(probe, patterns):
@@ -218,7 +218,7 @@ def _inside(summed: tuple[IndexVar, ...], outer: tuple[IndexVar, ...]) -> tuple[
     return summed if set(outer).isdisjoint(summed) else ()
 
 
-def _placed(
+def _order_and_tile(
     probe: Summary, sums_all: bool, lanes: int, outer: tuple[IndexVar, ...], owned: bool = True, in_blocks: bool = False
 ) -> tuple[Steps, Names]:
     """The steps that order the loops and make register tiles, and the names of the loops after these steps.
@@ -237,16 +237,16 @@ def _placed(
     # If the whole tail is summed before, no loop over a dense index of the target has to go around it. Else these loops
     # go around the tail, so that its sum stays in registers.
     if sums_all or problem.is_assembly:
-        order = (*probe.batch, *probe.head, *probe.tail, *probe.free_dense_vars, *probe.contracted)
+        order = (*probe.batch, *probe.head, *probe.tail, *probe.free_dense_vars, *probe.scalar_reductions)
     else:
-        order = (*probe.batch, *probe.head, *probe.free_dense_vars, *probe.tail, *probe.contracted)
+        order = (*probe.batch, *probe.head, *probe.free_dense_vars, *probe.tail, *probe.scalar_reductions)
     order = problem.without_derived(order) if problem.derived else order
     order = (*outer, *(v for v in order if v not in outer))
     if vector is None:
         return (Reorder(order),), order
     # Lanes of the target: the `inner` reductions stand inside of the loop over tiles, and all of them add to one
     # register tile. Lanes of a summed index: the loop over tiles is the innermost part of the sum.
-    inner = len(probe.contracted) + (0 if sums_all else len(probe.tail))
+    inner = len(probe.scalar_reductions) + (0 if sums_all else len(probe.tail))
     tile = len(order) - (inner if vector in probe.free_vars else 0)
     tile -= in_blocks
     tile = max(len(probe.batch) if owned and owns_tiles(probe) else tile, len(outer))
@@ -274,19 +274,19 @@ def default_lanes(nest: Summary, var: IndexVar) -> int:
     return max(1, min(nest.cpu.tile_bytes // nest.itemsize, nest.problem.size[var] or 1))
 
 
-def _jammed(probe: Summary) -> IndexVar | None:
+def _find_loop_to_jam(probe: Summary) -> IndexVar | None:
     """Return the loop that gets faster if several of its iterations run at a time, or None if there is no such loop.
 
     The loop is the innermost one outside all reductions. The loops inside must be the same for all of its coordinates.
     They must read rows that these coordinates share, or short rows that lie side by side.
     """
     problem = probe.problem
-    if probe.vector not in probe.free_vars or not probe.is_product or probe.summed:
+    if probe.vector not in probe.free_vars or not probe.is_product or probe.precompute_loops:
         return None
     # A loop over stored entries differs from row to row. So either a dense loop goes around a sum over entries, or all
     # reductions inside are over dense indices.
     entries = any(v not in probe.single for v in probe.tail)
-    if not (entries if probe.free_dense_vars and entries else probe.contracted and not entries):
+    if not (entries if probe.free_dense_vars and entries else probe.scalar_reductions and not entries):
         return None
     loops = [v for v in (*probe.head, *probe.free_dense_vars) if v not in probe.single]
     if not loops or loops[-1] in probe.batch or problem.size[loops[-1]] in (0, 1):
@@ -315,7 +315,7 @@ def _lie_beside(probe: Summary, var: IndexVar) -> bool:
     if 2 * columns * probe.itemsize > probe.cpu.tile_bytes or var in probe.walk:
         return False
     gathered = (f for f in probe.factors if probe.vector in f.variables() and probe.entry_vars & {*f.variables()})
-    return any(stored_beside(probe, f)[-1:] == (var,) for f in gathered)
+    return any(indices_beside_lanes(probe, f)[-1:] == (var,) for f in gathered)
 
 
 def _copies(probe: Summary, jammed: IndexVar, lanes: int) -> int:
@@ -330,7 +330,7 @@ def _in_panels(probe: Summary, size: int) -> tuple[Steps, Names]:
     It pays where entries read the rows of a large tensor often: a pruned layer (80 % zeros, 1,024 x 2,048 by 256
     columns) takes 0.62 of the time.
     """
-    vector, (reduced,), gathered = probe.vector, probe.tail, probe.gathered
+    vector, (reduced,), gathered = probe.vector, probe.tail, probe.only_row_factor
     assert vector is not None
     assert gathered is not None
     tiles, panels = outer_name(probe.problem, vector), outer_name(probe.problem, reduced)
@@ -372,12 +372,12 @@ def _can_panel_positions(probe: Summary, patterns: Sequence[Stored]) -> bool:
     So that no precision is lost, the sums of panels are added up in a float64 copy of the target, which has to fit the
     last cache.
     """
-    if probe.scatters or probe.contracted or not probe.head or not probe.tail or not probe.free_dense_vars:
+    if probe.scatters or probe.scalar_reductions or not probe.head or not probe.tail or not probe.free_dense_vars:
         return False
     wide = 8 * extent(probe.problem, probe.problem.target.variables())  # bytes of the target in float64 (`widen`)
     if probe.problem.type_of[probe.problem.target.tensor].positions is not None or wide > probe.cpu.last_cache_bytes:
         return False
-    walked = probe.walked(probe.tail[0])
+    walked = probe.level_walked_by(probe.tail[0])
     if Pos(probe.tail[0]).check(probe) is not None or walked is None or not (walked.level or walked.above):
         return False
     entries = max((pattern.nse for pattern in patterns), default=0)
@@ -403,7 +403,7 @@ def _can_stand_inside_tiles(probe: Summary) -> bool:
     """
     if probe.vector not in probe.free_vars or probe.scatters or not probe.head or not probe.tail:
         return False
-    others = probe.batch or probe.free_dense_vars or probe.contracted or probe.problem.is_assembly
+    others = probe.batch or probe.free_dense_vars or probe.scalar_reductions or probe.problem.is_assembly
     return not others and extent(probe.problem, (str(probe.vector),)) >= probe.cpu.inner_tiles * _lanes(
         probe, probe.cpu.tile_bytes
     )
@@ -419,9 +419,9 @@ def _can_panel(probe: Summary) -> bool:
         return False
     if probe.batch or probe.free_dense_vars or len(probe.tail) != 1 or not probe.head:
         return False
-    if probe.scatters or probe.contracted:
+    if probe.scatters or probe.scalar_reductions:
         return False
-    return probe.vector in probe.free_vars and probe.gathered is not None
+    return probe.vector in probe.free_vars and probe.only_row_factor is not None
 
 
 def _few_panels(probe: Summary, panel: int) -> bool:
@@ -438,7 +438,7 @@ def _has_segments(probe: Summary, patterns: Sequence[Stored]) -> bool:
         return False
     (names,) = probe.problem.level_variables
     levels = patterns[0].format.levels[: len(names)]
-    own_order = walked_levels(names, probe.walk) == tuple(range(len(names)))
+    own_order = levels_in_walk_order(names, probe.walk) == tuple(range(len(names)))
     unique = all(not level.kind.is_branchless and level.unique for level in levels)
     # In another order a transposed index is walked, whose levels inside the outermost one are compressed and unique.
     return len(names) == len(set(names)) and (not own_order or (unique and levels[-1].kind.has_pointers))

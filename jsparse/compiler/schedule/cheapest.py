@@ -11,17 +11,23 @@ from typing import TypeAlias
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.candidates import candidates, default_lanes
 from jsparse.compiler.schedule.cost import Cost, Prices
-from jsparse.compiler.schedule.gathers import kept_as_stored
-from jsparse.compiler.schedule.last_steps import closed
-from jsparse.compiler.schedule.layout import Stored, layout_of, names_of, reordered, with_innermost
+from jsparse.compiler.schedule.gathers import find_patterns_left_as_stored
+from jsparse.compiler.schedule.last_steps import add_last_steps
+from jsparse.compiler.schedule.layout import Stored, layout_of, names_of, reorder_patterns, with_innermost
 from jsparse.compiler.schedule.limits import WRITTEN_OUT
 from jsparse.compiler.schedule.plan import Candidates, Plan
-from jsparse.compiler.schedule.row_blocks import RowBlocks, asked_blocks, in_blocks, paying_blocks, with_block_loop
+from jsparse.compiler.schedule.row_blocks import (
+    RowBlocks,
+    find_blocks_in_layout,
+    in_blocks,
+    paying_blocks,
+    with_block_loop,
+)
 from jsparse.compiler.schedule.schedule import Schedule, check_step
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.transformations.split import Split
 from jsparse.compiler.schedule.transformations.vectorize import Vectorize
-from jsparse.compiler.schedule.trip_counts import TripCounts, trip_counts, walked_levels
+from jsparse.compiler.schedule.trip_counts import TripCounts, levels_in_walk_order, trip_counts
 from jsparse.errors import NotYetSupportedError, ScheduleError
 from jsparse.formats import Pattern
 from jsparse.notation.assignment import IndexVar
@@ -57,46 +63,48 @@ def plan(
     if schedule is not None and schedule is not NOTHING:
         return _as_asked(problem, known, as_stored, schedule)
     prices = Prices(known)
-    cost, _, chosen = _priced(problem, prices, as_stored, outer=outer, cheapest_only=True)[0]
-    # The search has left out candidates; all of them are priced only if someone asks for `Plan.rejected`.
-    rejected = partial(_rejected, problem, known, as_stored, outer)
+    cost, _, chosen = _price_candidates(problem, prices, as_stored, outer=outer, cheapest_only=True)[0]
+    # The search has left out candidates; all of them are priced only if someone asks for `Plan.alternatives`.
+    rejected = partial(_price_rejected, problem, known, as_stored, outer)
     # Blocks of rows add one loop to the chosen nest, and keep the order of its other loops.
     blocks = None if as_stored or outer else paying_blocks(chosen, known)
     if blocks is None:
-        return plan_as(chosen, cost, known, rejected, as_stored, prices.walked(chosen), not outer)
+        return plan_as(chosen, cost, known, rejected, as_stored, prices.trip_counts(chosen), not outer)
     divided, used = in_blocks(problem, known, blocks)
-    return _stated(plan_as(with_block_loop(chosen, divided, blocks), cost, used, rejected), problem, blocks)
+    return _restate_plan(plan_as(with_block_loop(chosen, divided, blocks), cost, used, rejected), problem, blocks)
 
 
 def cheapest_schedules(problem: Problem, patterns: Sequence[Stored], most: int) -> list[Schedule]:
     """Return the schedules of the `most` cheapest candidates, cheapest first, each with all of its steps."""
     stored = tuple(patterns)
-    priced = _priced(problem, Prices(stored), as_stored=False)[:most]
+    priced = _price_candidates(problem, Prices(stored), as_stored=False)[:most]
     return [plan_as(candidate, cost, stored).schedule for cost, _, candidate in priced]
 
 
 def _as_asked(problem: Problem, patterns: tuple[Stored, ...], as_stored: bool, schedule: Schedule) -> Plan:
     """Return the cheapest plan that has the steps and the layout of the given schedule."""
     schedule.layout.check(problem)
-    blocks, layout = asked_blocks(schedule.layout, problem, patterns)
+    blocks, layout = find_blocks_in_layout(schedule.layout, problem, patterns)
     if blocks is None:
-        return _legal(_priced(problem, Prices(patterns), as_stored, schedule), patterns, as_stored)
+        return _legal(_price_candidates(problem, Prices(patterns), as_stored, schedule), patterns, as_stored)
     divided, used = in_blocks(problem, patterns, blocks)
     asked = Schedule(schedule.steps, layout)
-    return _stated(_legal(_priced(divided, Prices(used), as_stored, asked), used, as_stored), problem, blocks)
+    return _restate_plan(
+        _legal(_price_candidates(divided, Prices(used), as_stored, asked), used, as_stored), problem, blocks
+    )
 
 
-def _stated(found: Plan, problem: Problem, blocks: RowBlocks) -> Plan:
+def _restate_plan(found: Plan, problem: Problem, blocks: RowBlocks) -> Plan:
     """Return the plan `found` as a plan of the given problem.
 
     The plan `found` is a plan of the problem with one more index variable, the number of a row block. In the result,
     the layout names the row blocks by text such as `o[p]/512`.
     """
-    layout = blocks.stated(found.schedule.layout, names_of(problem, blocks.pattern)[0])
+    layout = blocks.name_blocks_of(found.schedule.layout, names_of(problem, blocks.pattern)[0])
     return replace(found, given=problem, schedule=Schedule(found.schedule.steps, layout), blocks=blocks)
 
 
-def _priced(
+def _price_candidates(
     problem: Problem,
     prices: Prices,
     as_stored: bool,
@@ -111,7 +119,7 @@ def _priced(
     Raises ScheduleError if no candidate agrees with a given schedule, and NotYetSupportedError if there is no candidate
     even without a schedule.
     """
-    start = started(problem, asked, not as_stored)
+    start = summarize_schedule(problem, asked, not as_stored)
     orders = [asked.layout.order_of(problem, n) for n in range(len(problem.patterns))] if asked.layout.orders else ()
     found: list[Priced] = []
     best = inf
@@ -124,7 +132,7 @@ def _priced(
     bounded = is_open if cheapest_only and not outer else None
     every = candidates(problem, prices.patterns, as_stored, start, orders, outer, bounded)
     for n, c in enumerate(every):
-        if as_stored and c.moved_dense:  # its lanes need a dense tensor in another storage order
+        if as_stored and c.tensors_to_transpose:  # its lanes need a dense tensor in another storage order
             continue
         cost = prices.of(c)
         best = min(best, cost.total)
@@ -135,12 +143,12 @@ def _priced(
     return found
 
 
-def _rejected(problem: Problem, patterns: tuple[Stored, ...], as_stored: bool, outer: Names) -> Candidates:
+def _price_rejected(problem: Problem, patterns: tuple[Stored, ...], as_stored: bool, outer: Names) -> Candidates:
     """Return the name and the cost of each candidate but the cheapest one."""
-    return _named(_priced(problem, Prices(patterns), as_stored, outer=outer)[1:])
+    return _name_candidates(_price_candidates(problem, Prices(patterns), as_stored, outer=outer)[1:])
 
 
-def _named(priced: Sequence[Priced]) -> Candidates:
+def _name_candidates(priced: Sequence[Priced]) -> Candidates:
     return tuple((candidate_name(candidate), cost) for cost, _, candidate in priced)
 
 
@@ -153,10 +161,10 @@ def _legal(priced: Sequence[Priced], patterns: tuple[Stored, ...], as_stored: bo
     # the storage orders are chosen, so every step is checked again. If all plans fail, the cheapest one's error counts.
     refused: ScheduleError | None = None
     for n, (cost, _, candidate) in enumerate(priced):
-        rejected = partial(_named, (*priced[:n], *priced[n + 1 :]))
+        rejected = partial(_name_candidates, (*priced[:n], *priced[n + 1 :]))
         found = plan_as(candidate, cost, patterns, rejected, as_stored)
         try:
-            started(found.problem, found.schedule)
+            summarize_schedule(found.problem, found.schedule)
         except ScheduleError as error:
             refused = refused or error
             continue
@@ -165,7 +173,7 @@ def _legal(priced: Sequence[Priced], patterns: tuple[Stored, ...], as_stored: bo
     raise refused
 
 
-def started(problem: Problem, schedule: Schedule, concordant: bool = False) -> Summary:
+def summarize_schedule(problem: Problem, schedule: Schedule, concordant: bool = False) -> Summary:
     """Apply the steps of a schedule to the canonical nest, and return the summary of the new nest.
 
     If a step runs a dense loop in lanes that no earlier step has split, the loop is first split into register tiles.
@@ -197,13 +205,13 @@ def _no_plan(problem: Problem, asked: Schedule) -> Exception:
 
 def candidate_name(nest: Summary) -> str:
     """Return a candidate's name: the order of its loops, its variable in lanes, and how the loops are transformed."""
-    how = ", written out" if nest.unrolled else f", panels of {nest.panel}" if nest.panel else ""
+    how = ", written out" if nest.is_unrolled else f", panels of {nest.panel}" if nest.panel else ""
     jam = nest.first("unroll_and_jam")
     how += "" if jam is None else f", {jam.loop} {jam.copies} at a time"
     return " ".join(nest.order) + (f" ({nest.vector} in lanes{how})" if nest.vector else "")
 
 
-def _led_by(kept: Mapping[int, int], walked: TripCounts, candidate: Summary) -> TripCounts:
+def _with_leaders(kept: Mapping[int, int], walked: TripCounts, candidate: Summary) -> TripCounts:
     """Return the trip counts of a candidate after some patterns are only looked up.
 
     `kept` maps each pattern that is looked up to the pattern that becomes the merge leader of its variables.
@@ -235,19 +243,19 @@ def plan_as(
     """
     given = candidate.problem
     names = given.level_variables
-    kept = {} if as_stored else kept_as_stored(candidate, tuple(patterns))
+    kept = {} if as_stored else find_patterns_left_as_stored(candidate, tuple(patterns))
     # Patterns that are looked up stay as they are stored; the others are walked in the candidate's order.
     moves = [
-        tuple(range(len(own))) if as_stored or n in kept else walked_levels(own, candidate.walk)
+        tuple(range(len(own))) if as_stored or n in kept else levels_in_walk_order(own, candidate.walk)
         for n, own in enumerate(names)
     ]
-    used, problem = reordered(given, patterns, moves)
+    used, problem = reorder_patterns(given, patterns, moves)
     if candidate.vector is not None:
-        problem = with_innermost(problem, candidate.moved_dense, candidate.vector)
+        problem = with_innermost(problem, candidate.tensors_to_transpose, candidate.vector)
     problem = with_constants(problem, used, candidate)
     walked = walked or trip_counts(given, candidate.walk, patterns)
-    walked = _led_by(kept, walked, candidate) if kept else walked
-    finished = closed(candidate.on(problem), cost, used, walked, alone)
+    walked = _with_leaders(kept, walked, candidate) if kept else walked
+    finished = add_last_steps(candidate.on(problem), cost, used, walked, alone)
     return Plan(given, problem, Schedule(finished.steps, layout_of(given, moves)), used, cost, find_rejected)
 
 
@@ -257,10 +265,10 @@ def with_constants(problem: Problem, patterns: Sequence[Stored], nest: Summary) 
     Raises ScheduleError if one of these patterns is dynamic, or if too many iterations would be written out. A gap in a
     dense level counts as an iteration, like an entry. The numbers of iterations of nested loops are multiplied.
     """
-    chosen = {step.pattern for step in nest.found("specialize") if step.to == "pattern"}
+    chosen = {step.pattern for step in nest.steps_with("specialize") if step.to == "pattern"}
     if not chosen:
         return problem
-    dense = {step.loop for step in nest.found("unroll")} - nest.pattern_vars
+    dense = {step.loop for step in nest.steps_with("unroll")} - nest.pattern_vars
     copies = prod(problem.size[var] or 0 for var in dense)
     for n in sorted(chosen):
         pattern = patterns[n]

@@ -18,20 +18,20 @@ from jsparse.compiler.cpu_model import CpuModel
 from jsparse.compiler.loops.nest import MAX_CHUNKS
 from jsparse.compiler.schedule.gathers import (
     GatheredRows,
+    cost_of_strides,
     extent,
-    gathered_rows,
+    find_row_gathers,
+    indices_beside_lanes,
     itemsize,
     line_cost,
-    permuted,
-    stored_beside,
-    strided,
-    transposed,
+    permutation_cost,
+    transposition_cost,
 )
 from jsparse.compiler.schedule.layout import Stored
-from jsparse.compiler.schedule.races import copied_elements, copies_reason, work_of_copies
+from jsparse.compiler.schedule.races import copies_reason, count_target_elements, work_of_copies
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.transformations.parallelize import Race
-from jsparse.compiler.schedule.transformations.precompute import summed_first, tiles_among_sums
+from jsparse.compiler.schedule.transformations.precompute import loops_to_precompute, tiles_among_sums
 from jsparse.compiler.schedule.trip_counts import UNKNOWN, TripCounts, trip_counts
 from jsparse.formats.levels import is_dense_cheap
 from jsparse.notation.assignment import Access, IndexVar
@@ -89,7 +89,7 @@ def grain_of(whole: int, work: float, least: float, most: int | None = None) -> 
     return 1 << (found - 1).bit_length()
 
 
-def walked_weight(pattern: Stored, level: int, size: int | None) -> int:
+def weight_of_level(pattern: Stored, level: int, size: int | None) -> int:
     """Return the weight of an outermost level: an upper bound of its number of positions, plus the entries below them.
 
     Args:
@@ -118,8 +118,8 @@ def sharing(nest: Summary, entries: float = inf, work: float = 0.0) -> tuple[str
         return None
     if nest.problem.is_assembly:
         return nest.loops[0], "owned"
-    rest, free_vars = [name for name in nest.loops if name not in nest.summed], nest.free_vars
-    sum_outermost = nest.loops[0] in nest.summed
+    rest, free_vars = [name for name in nest.loops if name not in nest.precompute_loops], nest.free_vars
+    sum_outermost = nest.loops[0] in nest.precompute_loops
     owned = rest and free_vars.issuperset(nest.variables_of(rest[0])) and not _is_small_tiling(nest, rest)
     if owned and rest[0] in nest.outer and nest.scatters and _tiles(nest) == 1:  # one tile cannot be divided
         return None
@@ -128,7 +128,7 @@ def sharing(nest: Summary, entries: float = inf, work: float = 0.0) -> tuple[str
     if sum_outermost:
         return nest.loops[0], "reduced"
     outermost = rest[1] if _has_tiles_first(nest, rest) and rest[1:] else rest[0]
-    if outermost in nest.outer or outermost in nest.fused or outermost in free_vars:
+    if outermost in nest.outer or outermost in nest.fusions or outermost in free_vars:
         return None
     # If loops inside run over the target, one accumulator per chunk is too few: each chunk needs a copy of the target.
     placing = any(free_vars.intersection(nest.variables_of(name)) for name in rest[rest.index(outermost) :])
@@ -140,11 +140,11 @@ def pays_for_copies(nest: Summary, loop: str, work: float) -> bool:
     return work >= 2 * nest.cpu.chunk_work and work >= 2 * work_of_copies(nest) and copies_reason(nest, loop) is None
 
 
-def _copied(nest: Summary, work: float) -> float:
+def _cost_of_copies(nest: Summary, work: float) -> float:
     """The cost of the chunks' copies of the target."""
     # The grain gives each chunk at least this work (`last_steps._grain`), which bounds the number of chunks.
     chunks = min(MAX_CHUNKS, work / max(nest.cpu.chunk_work, work_of_copies(nest)))
-    return nest.cpu.target_copy * chunks * copied_elements(nest)
+    return nest.cpu.target_copy * chunks * count_target_elements(nest)
 
 
 def _has_tiles_first(nest: Summary, loops: Sequence[str]) -> bool:
@@ -174,30 +174,29 @@ class Prices:
         self._gathered: dict[IndexVar | None, list[GatheredRows]] = {}
         self._transposed: dict[IndexVar | None, float] = {}
 
-    def walked(self, nest: Summary) -> TripCounts:
-        """The trip counts of a candidate."""
+    def trip_counts(self, nest: Summary) -> TripCounts:
         if nest.walk not in self._walked:
             self._walked[nest.walk] = trip_counts(nest.problem, nest.walk, self.patterns)
         return self._walked[nest.walk]
 
-    def permuted(self, nest: Summary) -> float:
+    def permutation_cost(self, nest: Summary) -> float:
         """The cost of permuting values into the order in which a candidate walks their patterns."""
         if nest.walk not in self._permuted:
-            self._permuted[nest.walk] = permuted(nest, self.patterns)
+            self._permuted[nest.walk] = permutation_cost(nest, self.patterns)
         return self._permuted[nest.walk]
 
-    def gathered(self, nest: Summary) -> list[GatheredRows]:
+    def row_gathers(self, nest: Summary) -> list[GatheredRows]:
         """The dense factors from which a candidate gathers rows; none if the candidate has no variable in lanes."""
         if nest.vector is None:
             return []
         if nest.vector not in self._gathered:
-            self._gathered[nest.vector] = list(gathered_rows(nest))
+            self._gathered[nest.vector] = list(find_row_gathers(nest))
         return self._gathered[nest.vector]
 
-    def transposed(self, nest: Summary) -> float:
+    def transposition_cost(self, nest: Summary) -> float:
         """The cost of transposing dense tensors, so that they store a candidate's variable in lanes innermost."""
         if nest.vector not in self._transposed:
-            self._transposed[nest.vector] = transposed(nest)
+            self._transposed[nest.vector] = transposition_cost(nest)
         return self._transposed[nest.vector]
 
     def least(self, probe: Summary) -> float:
@@ -209,30 +208,34 @@ class Prices:
         """
         if 0 in probe.problem.size.values():  # an empty loop around others makes them cheaper
             return 0.0
-        walked = self.walked(probe)
+        walked = self.trip_counts(probe)
         heads, tail = walked.iterations[: len(probe.head)], walked.iterations[len(probe.head) :]
         leaf = walked.entries[-1] if walked.entries else 1.0
-        work = leaf if summed_first(probe) else leaf * extent(probe.problem, probe.dense)
+        work = leaf if loops_to_precompute(probe) else leaf * extent(probe.problem, probe.dense)
         # In `_work`, rows in common save the factor `jammed` at most, lanes `lane_speedup`, and `_chain` is at least 1.
         work *= 1 if probe.vector is None else probe.cpu.jammed / probe.cpu.lane_speedup
         visited = probe.cpu.visit * extent(probe.problem, probe.batch) * (sum(heads) + sum(tail))
         target = _target_traffic(probe, self.patterns, walked.entries)
-        return work + visited + target + (self.permuted(probe) + self.transposed(probe))
+        return work + visited + target + (self.permutation_cost(probe) + self.transposition_cost(probe))
 
     def of(self, nest: Summary) -> Cost:
         """The price of a candidate."""
-        walked = self.walked(nest)
+        walked = self.trip_counts(nest)
         entries = walked.entries
-        work = _work(nest, entries) + _gathers(nest, entries, self.gathered(nest))
-        visited = _visited(nest, walked)
-        target = _target_traffic(nest, self.patterns, entries) + _scattered(nest, entries) + _panel_sums(nest, entries)
-        target += _stored_by_tiles(nest, entries)
-        moves = self.permuted(nest) + self.transposed(nest)
+        work = _work(nest, entries) + _gathers(nest, entries, self.row_gathers(nest))
+        visited = _cost_of_visits(nest, walked)
+        target = (
+            _target_traffic(nest, self.patterns, entries)
+            + _cost_of_scattering(nest, entries)
+            + _panel_sums(nest, entries)
+        )
+        target += _cost_of_storing_tiles(nest, entries)
+        moves = self.permutation_cost(nest) + self.transposition_cost(nest)
         running = work + visited + target
         shared = sharing(nest, work=running)
         serial = shared is None
         if shared is not None and shared[1] == "reduced" and nest.scatters:
-            target += (copied := _copied(nest, running))
+            target += (copied := _cost_of_copies(nest, running))
             running += copied
         # Serial work costs more, by a factor that grows with the work: up to `serial`, where it would fill all chunks.
         # Moves run before and after the kernel, whether it is serial or not.
@@ -246,7 +249,7 @@ def estimate(nest: Summary, patterns: tuple[Stored, ...]) -> Cost:
     return Prices(patterns).of(nest)
 
 
-def saved_by_lanes(cpu: CpuModel, steps: float, segments: float, lanes: int, gathers: int) -> float:
+def savings_by_lanes(cpu: CpuModel, steps: float, segments: float, lanes: int, gathers: int) -> float:
     """Return the multiply-adds saved if sums over segments of stored entries take `steps` steps of `lanes` entries.
 
     Args:
@@ -267,7 +270,7 @@ def _work(nest: Summary, entries: Sequence[float]) -> float:
         work = leaf + (entries[len(nest.head) - 1] if nest.head else 1.0) * dense
     elif nest.sums_entries_first:
         # `above` is the number of sums. Factors with the summed variable multiply each entry, the others each sum.
-        above = entries[-1 - len(nest.summed)] if len(entries) > len(nest.summed) else 1.0
+        above = entries[-1 - len(nest.precompute_loops)] if len(entries) > len(nest.precompute_loops) else 1.0
         if nest.sums_in_lanes:
             work = (leaf * max(inner, 1) + above * max(outer, 1)) * dense
         else:  # loops over dense indices of the target stand around the sum
@@ -277,7 +280,9 @@ def _work(nest: Summary, entries: Sequence[float]) -> float:
         work = leaf * (inner + outer) * dense
     else:
         work = leaf * dense
-    if nest.summed and not nest.sums_entries_first:  # sums over dense indices are multiplied by the other factors
+    if (
+        nest.precompute_loops and not nest.sums_entries_first
+    ):  # sums over dense indices are multiplied by the other factors
         work += leaf * extent(nest.problem, [v for v in nest.dense if v in nest.free_vars])
     work *= nest.cpu.jammed if nest.shares_rows else 1.0
     return work / (nest.cpu.lane_speedup if nest.vector is not None else 1.0) * _chain(nest)
@@ -289,19 +294,19 @@ def _chain(nest: Summary) -> float:
     Each addition to an accumulator waits for the previous addition. In the meantime, the processor can add to other
     accumulators. A short sum is slowed down less, since it overlaps with the next sum.
     """
-    if nest.vector not in nest.free_vars or not nest.contracted:
+    if nest.vector not in nest.free_vars or not nest.scalar_reductions:
         return 1.0
     item = np.dtype(nest.problem.accumulator).itemsize
     # REGISTER_BYTES of accumulators keep the unit busy; with a fraction of them, additions take 1 / fraction as long.
     waiting = nest.cpu.tile_bytes / (nest.lanes * item * nest.copies)
-    return max(1.0, min(waiting, extent(nest.problem, nest.contracted) / nest.cpu.overlapped_entries))
+    return max(1.0, min(waiting, extent(nest.problem, nest.scalar_reductions) / nest.cpu.overlapped_entries))
 
 
 def _gathers(nest: Summary, entries: Sequence[float], gathered: Sequence[GatheredRows]) -> float:
     """The cost of reading the cache lines of dense factors, or of copying rows for panels if the nest has panels."""
-    across = strided(nest, entries)
-    if nest.vector is not None and nest.panel and nest.gathered is not None:
-        return across + _panels(nest, nest.gathered, entries)
+    across = cost_of_strides(nest, entries)
+    if nest.vector is not None and nest.panel and nest.only_row_factor is not None:
+        return across + _panels(nest, nest.only_row_factor, entries)
     in_lanes = sum([rows.cost(nest, entries) for rows in gathered if rows.in_lanes])
     return across + (in_lanes + sum([rows.cost(nest, entries) for rows in gathered if not rows.in_lanes]))
 
@@ -342,7 +347,7 @@ def wide_lanes(nest: Summary) -> int:
     return most if nest.lanes < most <= (nest.problem.size[str(nest.vector)] or 0) else 0
 
 
-def _visited(nest: Summary, walked: TripCounts) -> float:
+def _cost_of_visits(nest: Summary, walked: TripCounts) -> float:
     """The cost of all iterations of loops over patterns. Dense loops around some of these loops repeat them."""
     iterations = walked.iterations
     is_once = nest.sums_tail_first or not nest.tail
@@ -352,11 +357,11 @@ def _visited(nest: Summary, walked: TripCounts) -> float:
         heads *= _tiles(nest)
     tail *= _times_summed(nest)
     return extent(nest.problem, nest.batch) * (
-        nest.cpu.visit * (heads + tail * around) + _started(nest, walked) * around
+        nest.cpu.visit * (heads + tail * around) + _cost_of_segment_starts(nest, walked) * around
     )
 
 
-def _started(nest: Summary, walked: TripCounts) -> float:
+def _cost_of_segment_starts(nest: Summary, walked: TripCounts) -> float:
     """The cost of the branches at the starts and ends of segments; 0 if the arithmetic of sums in lanes hides it."""
     # The innermost loop with branches: a segment with exactly one entry needs none.
     last = max((n for n, is_single in enumerate(walked.single) if not is_single), default=0)
@@ -378,18 +383,18 @@ def _times_summed(nest: Summary) -> int:
     return _tiles(nest) if tiles_among_sums(nest) == "outside" else 1
 
 
-def _scattered(nest: Summary, entries: Sequence[float]) -> float:
+def _cost_of_scattering(nest: Summary, entries: Sequence[float]) -> float:
     """The cost of the target's cache lines to which sums are scattered: each line is read, and written back."""
     if not nest.scatters or nest.vector not in nest.free_vars:
         return 0.0
     problem, leaf = nest.problem, entries[-1] if entries else 1.0
-    rows = (*(v for v in nest.walk if v in nest.free_vars), *stored_beside(nest, problem.target))
+    rows = (*(v for v in nest.walk if v in nest.free_vars), *indices_beside_lanes(nest, problem.target))
     columns, item = extent(problem, (str(nest.vector),)), itemsize(problem, problem.target)
     row = nest.cpu.lines(columns * item) * line_cost(nest, columns, item, extent(problem, rows))
     return 2 * leaf * extent(problem, nest.free_dense_vars) * row
 
 
-def _stored_by_tiles(nest: Summary, entries: Sequence[float]) -> float:
+def _cost_of_storing_tiles(nest: Summary, entries: Sequence[float]) -> float:
     """The cost of the target's cache lines if the loop over tiles is outside of all loops over patterns; else 0.
 
     The loops then store one tile of every row before the next tile of any row. Tiles that are stored one after the
@@ -423,7 +428,9 @@ def _target_traffic(nest: Summary, patterns: tuple[Stored, ...], entries: Sequen
         stores = max(stores, leaf * written) * nest.cpu.memory
     elif tiles_among_sums(nest) == "inside":
         stores = (
-            (entries[-1 - len(nest.summed)] if len(entries) > len(nest.summed) else 1.0) * written * nest.cpu.memory
+            (entries[-1 - len(nest.precompute_loops)] if len(entries) > len(nest.precompute_loops) else 1.0)
+            * written
+            * nest.cpu.memory
         )
     # A dense target is cleared first if sums are added to it in memory, or if loops skip some of its elements.
     sparse = problem.type_of[problem.target.tensor].positions is None and (nest.scatters or _skips(nest, patterns))

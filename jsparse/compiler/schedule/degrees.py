@@ -89,7 +89,7 @@ def common_share(first: Pattern, first_dims: tuple[int, ...], second: Pattern, s
 
 
 @memoize(maxsize=REMEMBERED)
-def closed_share(
+def share_of_closed_paths(
     first: Pattern, dim: int, second: Pattern, third: Pattern, of_first: tuple[int, ...], of_second: tuple[int, ...]
 ) -> float:
     """Estimate for which share of the pairs of entries a third pattern has an entry.

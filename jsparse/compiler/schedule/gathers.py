@@ -27,7 +27,7 @@ from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule.layout import Stored
 from jsparse.compiler.schedule.summary import Summary
-from jsparse.compiler.schedule.trip_counts import UNKNOWN, walked_as
+from jsparse.compiler.schedule.trip_counts import UNKNOWN, variables_in_walk_order
 from jsparse.formats import Pattern
 from jsparse.notation.assignment import Access, IndexVar
 
@@ -87,7 +87,7 @@ class GatheredRows(NamedTuple):
     def cost(self, nest: Summary, entries: Sequence[float]) -> float:
         """The cost of all rows. `entries` is `TripCounts.entries`."""
         last = max(map(nest.walk.index, self.variables))
-        return self._in_lanes(nest, entries, last) if self.in_lanes else self._summed(nest, entries, last)
+        return self._in_lanes(nest, entries, last) if self.in_lanes else self._cost_of_scalar_rows(nest, entries, last)
 
     def _in_lanes(self, nest: Summary, entries: Sequence[float], last: int) -> float:
         """The cost of rows whose elements run in lanes.
@@ -119,7 +119,7 @@ class GatheredRows(NamedTuple):
         read = parts * nest.cpu.lines(-(-self.beside // parts) * self.columns * self.item)
         return apart * (whole * lines + max(read - whole, 0) * leaf * turns * again)
 
-    def _summed(self, nest: Summary, entries: Sequence[float], last: int) -> float:
+    def _cost_of_scalar_rows(self, nest: Summary, entries: Sequence[float], last: int) -> float:
         """The cost of rows whose elements do not run in lanes, but are summed one by one. The elements of a row are
         contiguous, and each register tile reads them again if the loop over tiles is outermost."""
         tiles = -(-self.columns // nest.lanes) if nest.tiles_first else 1
@@ -134,7 +134,7 @@ def _tiles_around_dense(nest: Summary) -> bool:
     return tiles in nest.loops and bool(dense) and nest.loops.index(tiles) < nest.loops.index(dense[-1])
 
 
-def gathered_rows(nest: Summary) -> Iterator[GatheredRows]:
+def find_row_gathers(nest: Summary) -> Iterator[GatheredRows]:
     """Yield the dense factors in which stored entries select rows. The result does not depend on the loop order."""
     problem = nest.problem
     columns = extent(problem, (str(nest.vector),))
@@ -144,7 +144,7 @@ def gathered_rows(nest: Summary) -> Iterator[GatheredRows]:
         if type_.positions is not None or access.indirections() or nest.pattern_vars.isdisjoint(variables):
             continue
         in_lanes = nest.vector in variables
-        summed = [v for v in variables if v in nest.contracted]
+        summed = [v for v in variables if v in nest.scalar_reductions]
         if not summed and not in_lanes:
             continue
         selecting = nest.pattern_vars.intersection(variables)
@@ -158,11 +158,11 @@ def gathered_rows(nest: Summary) -> Iterator[GatheredRows]:
             extent(problem, variables),
             extent(problem, [v for v in nest.free_dense_vars if v in variables]),
             extent(problem, [v for v in nest.free_dense_vars if v not in variables]),
-            extent(problem, stored_beside(nest, access)) if in_lanes else 1,
+            extent(problem, indices_beside_lanes(nest, access)) if in_lanes else 1,
         )
 
 
-def strided(nest: Summary, entries: Sequence[float]) -> float:
+def cost_of_strides(nest: Summary, entries: Sequence[float]) -> float:
     """The cost of the cache lines of dense tensors that a loop reads with a stride.
 
     The innermost loop over one of a tensor's variables reads with a stride if the tensor does not store that variable
@@ -194,7 +194,7 @@ def _iterations(nest: Summary, entries: Sequence[float], loop: IndexVar) -> floa
     return (entries[-1] if entries else 1.0) * extent(nest.problem, nest.dense) if is_scalar else 0.0
 
 
-def stored_beside(nest: Summary, access: Access) -> tuple[IndexVar, ...]:
+def indices_beside_lanes(nest: Summary, access: Access) -> tuple[IndexVar, ...]:
     """Return the target's indices that a dense tensor stores directly around the index in lanes, innermost last."""
     axes = nest.problem.type_of[access.tensor].axes
     indices = [access.indices[axis.dim] for axis in axes if isinstance(axis, Dense)]
@@ -234,12 +234,12 @@ def _read_before(pattern: Pattern, level: int) -> float:
     return len(shared) / len(here) if len(here) else 0.0
 
 
-def permuted(nest: Summary, patterns: tuple[Stored, ...]) -> float:
+def permutation_cost(nest: Summary, patterns: tuple[Stored, ...]) -> float:
     """Return the cost of moving values to the loops' order. Lookups in a pattern count instead if they cost less."""
     return sum(min(move, _lookups(nest, patterns, n)[0]) for n, move in _moves(nest, patterns).items())
 
 
-def kept_as_stored(nest: Summary, patterns: tuple[Stored, ...]) -> dict[int, int]:
+def find_patterns_left_as_stored(nest: Summary, patterns: tuple[Stored, ...]) -> dict[int, int]:
     """Find the patterns whose values stay in their stored order although the loops have another order.
 
     Each key of the result is the index of a pattern that stays as stored. The value is the index of a pattern with few
@@ -257,7 +257,7 @@ def _moves(nest: Summary, patterns: tuple[Stored, ...]) -> dict[int, float]:
         if axis is None:
             continue
         names = problem.level_variables[axis.pattern]
-        walked = walked_as(names, nest.walk)
+        walked = variables_in_walk_order(names, nest.walk)
         if walked != names:
             inner, pattern = extent(problem, [v for v in access.variables() if v not in names]), patterns[axis.pattern]
             shared = next(n for n, (stored, var) in enumerate(zip(names, walked, strict=True)) if stored != var)
@@ -286,7 +286,7 @@ def _lookups(nest: Summary, patterns: tuple[Stored, ...], number: int) -> tuple[
     others = [
         (patterns[n].nse, n)
         for n in nest.statement.patterns
-        if n != number and around <= set(names[n]) and walked_as(names[n], nest.walk) == names[n]
+        if n != number and around <= set(names[n]) and variables_in_walk_order(names[n], nest.walk) == names[n]
     ]
     entries, binding = min(others, default=(inf, -1))
     levels = zip(pattern.format.levels, pairwise((1, *pattern.level_sizes)), strict=True)
@@ -323,11 +323,11 @@ def _move(cpu: CpuModel, pattern: Stored, apart: int, inner: int, item: int) -> 
     return cpu.move * inner + cpu.far_move * lines * far * cpu.gather(near)
 
 
-def transposed(nest: Summary) -> float:
+def transposition_cost(nest: Summary) -> float:
     """The cost of transposing dense tensors."""
-    if not nest.moved_dense:
+    if not nest.tensors_to_transpose:
         return 0.0
-    moved = (access for access in nest.problem.assignment.accesses if access.tensor in nest.moved_dense)
+    moved = (access for access in nest.problem.assignment.accesses if access.tensor in nest.tensors_to_transpose)
     sizes = ((extent(nest.problem, access.variables()), itemsize(nest.problem, access)) for access in moved)
     return sum(
         n * (nest.cpu.far_transpose if n * bytes_ >= nest.cpu.last_cache_bytes else nest.cpu.transpose)

@@ -15,7 +15,7 @@ import numpy as np
 from jsparse.base.memo import memoize
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.problem import Dense, Positions, Problem
-from jsparse.compiler.schedule.cost import Cost, grain_of, saved_by_lanes, sharing, wide_lanes
+from jsparse.compiler.schedule.cost import Cost, grain_of, savings_by_lanes, sharing, wide_lanes
 from jsparse.compiler.schedule.gathers import extent
 from jsparse.compiler.schedule.layout import Stored
 from jsparse.compiler.schedule.prefetching import prefetching
@@ -41,7 +41,7 @@ LEAST = 0.05  # the multiply-adds to save for each entry: the code for lanes tak
 def position_lanes(nest: Summary, patterns: Sequence[Stored]) -> Vectorize | None:
     """Return the step that works on several positions or coordinates of a loop at a time; None if it does not pay.
 
-    It pays if segments are long enough (`cost.saved_by_lanes`).
+    It pays if segments are long enough (`cost.savings_by_lanes`).
 
     Args:
         nest: the nest after all other decisions, over the problem that is compiled.
@@ -52,11 +52,11 @@ def position_lanes(nest: Summary, patterns: Sequence[Stored]) -> Vectorize | Non
     joint = _joint_coordinates(nest)
     if joint is not None:
         return joint
-    loop = _innermost(nest, nest.summed if nest.sums_entries_first else nest.order)
+    loop = _innermost(nest, nest.precompute_loops if nest.sums_entries_first else nest.order)
     step = Vectorize(loop, nest.cpu.position_lanes)
     if step.check(nest) is not None:
         return None
-    walked = nest.walked(loop)
+    walked = nest.level_walked_by(loop)
     assert walked is not None
     number, level = walked.pattern, len(walked.above)
     inner = nest.problem.level_variables[number][level:]
@@ -67,7 +67,7 @@ def position_lanes(nest: Summary, patterns: Sequence[Stored]) -> Vectorize | Non
             return wide if steps >= nest.cpu.wide_position_steps * segments else step
         # Without lanes, each entry of a dynamic pattern takes a branch, and its results are cleared before (`Clear`).
         return None if isinstance(patterns[number], Pattern) else step
-    saved = saved_by_lanes(nest.cpu, steps, segments, nest.cpu.position_lanes, _gathers(nest.problem, inner))
+    saved = savings_by_lanes(nest.cpu, steps, segments, nest.cpu.position_lanes, _gathers(nest.problem, inner))
     return step if saved > LEAST * patterns[number].nse else None
 
 
@@ -78,7 +78,7 @@ def _joint_coordinates(nest: Summary) -> Vectorize | None:
     heads, the index over the heads allows the step.
     """
     name = next((name for name in reversed(nest.loops) if name not in nest.outer), None)
-    if name is None or nest.walked(name) is not None or not nest.folds_lanes_at(name):
+    if name is None or nest.level_walked_by(name) is not None or not nest.folds_lanes_at(name):
         return None
     size = nest.problem.size[name] or 0
     if size < FEWEST:
@@ -110,7 +110,7 @@ def _steps(problem: Problem, pattern: Stored, number: int, level: int) -> tuple[
     """
     kind, sizes = pattern.format.levels[level].kind, pattern.level_sizes
     if isinstance(pattern, Pattern) and kind.has_pointers:
-        return _counted(pattern, problem.cpu.position_lanes)[level]
+        return _count_full_steps(pattern, problem.cpu.position_lanes)[level]
     above = sizes[level - 1] if level else 1
     if kind.is_branchless:  # the segments are runs of equal coordinates
         above = min(above, prod(problem.size[name] or UNKNOWN for name in problem.level_variables[number][:level]))
@@ -119,7 +119,7 @@ def _steps(problem: Problem, pattern: Stored, number: int, level: int) -> tuple[
 
 
 @memoize(maxsize=64)
-def _counted(pattern: Pattern, lanes: int) -> tuple[tuple[int, int], ...]:
+def _count_full_steps(pattern: Pattern, lanes: int) -> tuple[tuple[int, int], ...]:
     """Return what `_steps` returns for each level: steps with full lanes, and segments with such a step."""
     arrays = dict(zip(pattern.format.arrays, pattern.arrays, strict=True))
     found: list[tuple[int, int]] = []
@@ -135,7 +135,9 @@ BINNED_GRAIN = (
 SHORT = 64  # a segment of at most this many entries is one block (BLOCK of `loops.blocked_sums`)
 
 
-def closed(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCounts, alone: bool = True) -> Summary:
+def add_last_steps(
+    nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCounts, alone: bool = True
+) -> Summary:
     """Add the last steps of the schedule to the nest. Steps that a user has given stay; only a missing grain is added.
 
     Args:
@@ -173,7 +175,7 @@ def _leading(nest: Summary, walked: TripCounts) -> list[MergeBy]:
     """Return a `merge_by` step for each merge leader, unless the nest walks it or its loop has such a step already."""
     if not walked.merge_leaders:
         return []
-    chosen = {step.loop for step in nest.found("merge_by")}
+    chosen = {step.loop for step in nest.steps_with("merge_by")}
     led = {(x.var, x.domain.pattern) for _, x in nest.chain if isinstance(x.domain, LevelIteration) and not x.is_lookup}
     new = ((var, n) for var, n in walked.merge_leaders if var not in chosen and (var, n) not in led)
     return [MergeBy(var, f"P{n}") for var, n in new]
@@ -219,7 +221,7 @@ def _grain(nest: Summary, cost: Cost, loop: str, race: Race, patterns: Sequence[
     if race == "reduced" and nest.scatters and loop in nest.walk:
         entries = max(pattern.nse for pattern in patterns)
         return grain_of(entries, work, max(nest.cpu.chunk_work, min(work_of_copies(nest), work)))
-    inside = [v for v in nest.order if loop in nest.summed or v not in nest.summed]
+    inside = [v for v in nest.order if loop in nest.precompute_loops or v not in nest.precompute_loops]
     outermost = inside[0] if inside else None
     if outermost in nest.walk:
         inner = 1 if nest.sums_tail_first else extent(nest.problem, nest.dense)

@@ -14,7 +14,7 @@ from typing import ClassVar, TypeAlias
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.problem import Axis, Dense, PatternType, Positions, Problem, TensorType
-from jsparse.errors import ScheduleError, represented
+from jsparse.errors import ScheduleError, short_repr
 from jsparse.formats import DynamicType, Pattern
 from jsparse.formats.dynamic import OfDynamicType
 from jsparse.formats.levels import Level
@@ -47,7 +47,7 @@ def words(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        raise ScheduleError(f"Expected a line of a schedule, but got {represented(text)}: {error}.") from error
+        raise ScheduleError(f"Expected a line of a schedule, but got {short_repr(text)}: {error}.") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def pattern_type(pattern: Stored, batch_axes: int = 0) -> PatternType:
     return PatternType(tuple(levels), pattern.index_dtype.name, dynamic, batch_axes, capacities=capacities)
 
 
-def stored_as(pattern: Stored, levels: Sequence[int]) -> Stored:
+def reorder_levels(pattern: Stored, levels: Sequence[int]) -> Stored:
     """Return the pattern with its levels in another order: level `levels[n]` becomes level `n`.
 
     For a dynamic pattern the order must be one of its `orders`.
@@ -181,7 +181,7 @@ def layout_of(problem: Problem, moves: Sequence[tuple[int, ...]]) -> Layout:
     return layout
 
 
-def reordered(
+def reorder_patterns(
     problem: Problem, patterns: Sequence[Stored], moves: Sequence[tuple[int, ...]]
 ) -> tuple[tuple[Stored, ...], Problem]:
     """Reorder the levels of patterns. Returns the new patterns, and the same problem over these patterns.
@@ -192,22 +192,22 @@ def reordered(
     """
     if all(levels == tuple(range(len(levels))) for levels in moves):
         return tuple(patterns), problem
-    used = tuple(stored_as(pattern, levels) for pattern, levels in zip(patterns, moves, strict=True))
+    used = tuple(reorder_levels(pattern, levels) for pattern, levels in zip(patterns, moves, strict=True))
     types = tuple(pattern_type(p, t.batch_axes) for p, t in zip(used, problem.patterns, strict=True))
     return used, with_patterns(problem, types, moves)
 
 
 def with_patterns(problem: Problem, types: tuple[PatternType, ...], moves: Sequence[tuple[int, ...]]) -> Problem:
-    """Return the problem over patterns of the types `types`, with levels reordered by `moves` (see `reordered`)."""
+    """Return the problem over patterns of `types`, with levels reordered by `moves` (see `reorder_patterns`)."""
     walks = tuple(
         (*batch, *(names[level] for level in levels))
         for batch, names, levels in zip(problem.batch_variables, problem.level_variables, moves, strict=True)
     )
-    tensors = tuple(replace(t, axes=tuple(_moved(axis, moves) for axis in t.axes)) for t in problem.tensors)
+    tensors = tuple(replace(t, axes=tuple(_permute_axis(axis, moves) for axis in t.axes)) for t in problem.tensors)
     return replace(problem, tensors=tensors, patterns=types, walks=walks)
 
 
-def _moved(axis: Axis, moves: Sequence[tuple[int, ...]]) -> Axis:
+def _permute_axis(axis: Axis, moves: Sequence[tuple[int, ...]]) -> Axis:
     if not isinstance(axis, Positions):
         return axis
     return replace(axis, dims=tuple(axis.dims[level] for level in moves[axis.pattern]))
@@ -219,10 +219,10 @@ def with_innermost(problem: Problem, tensors: Sequence[str], var: IndexVar) -> P
         return problem
     accesses = {access.tensor: access for access in problem.accesses}
 
-    def stored(tensor: TensorType) -> TensorType:
+    def move_innermost(tensor: TensorType) -> TensorType:
         if tensor.name not in tensors:
             return tensor
         last = [a for a in tensor.axes if isinstance(a, Dense) and accesses[tensor.name].indices[a.dim] == var]
         return replace(tensor, axes=(*(a for a in tensor.axes if a not in last), *last))
 
-    return replace(problem, tensors=tuple(stored(tensor) for tensor in problem.tensors))
+    return replace(problem, tensors=tuple(move_innermost(tensor) for tensor in problem.tensors))

@@ -7,7 +7,7 @@ from itertools import islice, permutations, product
 
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.layout import DynamicPatternInfo, Stored
-from jsparse.compiler.schedule.trip_counts import walked_levels
+from jsparse.compiler.schedule.trip_counts import levels_in_walk_order
 from jsparse.notation.assignment import IndexVar
 
 MAX_PERMUTED = 4  # with at most this many variables of patterns, every order is priced
@@ -28,14 +28,16 @@ def legal_orders(problem: Problem, patterns: Sequence[Stored] = ()) -> Iterator[
             yield walk
 
 
-def stored_orders(problem: Problem) -> Iterator[Names]:
+def concordant_orders(problem: Problem) -> Iterator[Names]:
     """Yield orders of the patterns' variables that are concordant with every pattern as it is stored.
 
     If patterns contradict each other, the orders are concordant with one of them, and loops search in the others.
     """
     every = tuple(dict.fromkeys(v for names in problem.level_variables for v in names))
-    found = tuple(islice(_merged(every, problem.level_variables), MAX_ORDERS))
-    each = (walk for names in problem.level_variables for walk in islice(_merged(every, [names]), MAX_ORDERS))
+    found = tuple(islice(_topological_orders(every, problem.level_variables), MAX_ORDERS))
+    each = (
+        walk for names in problem.level_variables for walk in islice(_topological_orders(every, [names]), MAX_ORDERS)
+    )
     yield from found or each
 
 
@@ -45,7 +47,7 @@ def is_concordant(names: Names, walk: Sequence[IndexVar], pattern: Stored) -> bo
     A static pattern is concordant with every order, because its transposed indices are made on demand. A dynamic one is
     concordant with its own order and with the orders of its transposed indices.
     """
-    return not isinstance(pattern, DynamicPatternInfo) or walked_levels(names, walk) in pattern.orders
+    return not isinstance(pattern, DynamicPatternInfo) or levels_in_walk_order(names, walk) in pattern.orders
 
 
 def has_legal_order(names: Sequence[Names], patterns: Sequence[Stored]) -> bool:
@@ -61,7 +63,7 @@ def _agreeing(every: Names, known: Sequence[tuple[Names, Stored]]) -> Iterator[N
     """
     legal = [_orders(names, pattern) for names, pattern in known if isinstance(pattern, DynamicPatternInfo)]
     for chosen in product(*legal):
-        yield from islice(_merged(every, chosen), MAX_ORDERS)
+        yield from islice(_topological_orders(every, chosen), MAX_ORDERS)
 
 
 def _orders(names: Names, pattern: DynamicPatternInfo) -> list[Names]:
@@ -71,7 +73,7 @@ def _orders(names: Names, pattern: DynamicPatternInfo) -> list[Names]:
     always walk these two levels in their original order.
     """
     named = [(levels, tuple(names[level] for level in levels)) for levels in pattern.orders]
-    return [walk for levels, walk in named if walked_levels(names, walk) == levels]
+    return [walk for levels, walk in named if levels_in_walk_order(names, walk) == levels]
 
 
 def _some_orders(problem: Problem, every: Names, known: Sequence[tuple[Names, Stored]]) -> Iterator[Names]:
@@ -90,7 +92,7 @@ def _some_orders(problem: Problem, every: Names, known: Sequence[tuple[Names, St
         yield from _agreeing(every, known)
 
 
-def _merged(every: Names, orders: Sequence[Names]) -> Iterator[Names]:
+def _topological_orders(every: Names, orders: Sequence[Names]) -> Iterator[Names]:
     """Yield the topological orders of all variables under `orders`; none if these contradict each other."""
     earlier: dict[IndexVar, set[IndexVar]] = {v: set() for v in every}
     for order in orders:
@@ -98,7 +100,7 @@ def _merged(every: Names, orders: Sequence[Names]) -> Iterator[Names]:
         for n, var in enumerate(first):
             earlier[var] |= set(first[:n])
     if _is_acyclic(earlier):
-        yield from _extended((), earlier)
+        yield from _complete_order((), earlier)
 
 
 def _is_acyclic(earlier: dict[IndexVar, set[IndexVar]]) -> bool:
@@ -108,9 +110,9 @@ def _is_acyclic(earlier: dict[IndexVar, set[IndexVar]]) -> bool:
     return len(done) == len(earlier)
 
 
-def _extended(walk: Names, earlier: dict[IndexVar, set[IndexVar]]) -> Iterator[Names]:
+def _complete_order(walk: Names, earlier: dict[IndexVar, set[IndexVar]]) -> Iterator[Names]:
     if len(walk) == len(earlier):
         yield walk
     for var, before in earlier.items():
         if var not in walk and before <= set(walk):
-            yield from _extended((*walk, var), earlier)
+            yield from _complete_order((*walk, var), earlier)

@@ -16,8 +16,8 @@ from itertools import islice, permutations
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.output_kind import Count
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.cost import Cost, grain_of, walked_weight
-from jsparse.compiler.schedule.layout import Stored, layout_of, reordered
+from jsparse.compiler.schedule.cost import Cost, grain_of, weight_of_level
+from jsparse.compiler.schedule.layout import Stored, layout_of, reorder_patterns
 from jsparse.compiler.schedule.legality import is_concordant
 from jsparse.compiler.schedule.plan import Plan
 from jsparse.compiler.schedule.schedule import Schedule, check_step
@@ -28,7 +28,7 @@ from jsparse.compiler.schedule.transformations.prefetch import Prefetch
 from jsparse.compiler.schedule.transformations.reorder import Reorder
 from jsparse.compiler.schedule.transformations.scatter import ScatterSegment
 from jsparse.compiler.schedule.transformations.workspace import MakeWorkspace
-from jsparse.compiler.schedule.trip_counts import UNKNOWN, trip_counts, walked_as, walked_levels
+from jsparse.compiler.schedule.trip_counts import UNKNOWN, levels_in_walk_order, trip_counts, variables_in_walk_order
 from jsparse.compiler.statement import Statement
 from jsparse.errors import ScheduleError
 from jsparse.notation.assignment import IndexVar
@@ -57,7 +57,7 @@ class _Order:
     walked: tuple[tuple[int, tuple[int, ...]], ...]
 
 
-def ordered_plan(
+def plan_in_order(
     problem: Problem, patterns: Sequence[Stored], order: Sequence[IndexVar], schedule: Schedule | None = None
 ) -> Plan | None:
     """Plan a sum of terms, whose result stores its index variables in `order`. Returns None if there is no plan.
@@ -82,7 +82,7 @@ def _with_shared(
     chosen = [order for order in orders if order is not None]
     if len(chosen) < len(orders):
         return None
-    walked = _walked_alike(chosen)
+    walked = _common_level_orders(chosen)
     if walked is None:
         return None
     work = sum(order.cost for order in chosen)
@@ -90,7 +90,7 @@ def _with_shared(
     if row > max(SHORT_ROW, ROW_WORK * work):
         return None
     moves = [walked.get(n, tuple(range(len(names)))) for n, names in enumerate(problem.level_variables)]
-    used, stated = reordered(problem, patterns, moves)
+    used, stated = reorder_patterns(problem, patterns, moves)
     grain = _grain(problem, patterns, shared, work)
     ahead = (
         problem.cpu.prefetch_entries
@@ -98,7 +98,7 @@ def _with_shared(
         else 0
     )
     steps = [*_structure(shared + tuple(rest), rest, chosen), *_attributes(shared, chosen, grain, ahead)]
-    nest = _completed(Summary.canonical(stated), steps, given)
+    nest = _apply_steps(Summary.canonical(stated), steps, given)
     cost = Cost(work, work, work, 0.0, 0.0, not shared)
     return Plan(problem, stated, Schedule(nest.steps, layout_of(problem, moves)), used, cost)
 
@@ -125,7 +125,7 @@ def _attributes(
         yield from (Prefetch(var, ahead) for var in dict.fromkeys(v for own in chosen for v in own.own))
 
 
-def _completed(nest: Summary, steps: Sequence[Transformation], given: Schedule) -> Summary:
+def _apply_steps(nest: Summary, steps: Sequence[Transformation], given: Schedule) -> Summary:
     """Apply the steps of `given` to a nest, and also the legal steps of `steps` that decide what `given` leaves open.
 
     Steps that change the structure of the loops come first, since they build the loops again. Raises ScheduleError if a
@@ -176,7 +176,7 @@ def _is_idle(step: Transformation, nest: Summary) -> bool:
     return step.loops == (nest.loops if step.term is None else nest.shape.own[step.term])
 
 
-def _walked_alike(orders: Sequence[_Order]) -> dict[int, tuple[int, ...]] | None:
+def _common_level_orders(orders: Sequence[_Order]) -> dict[int, tuple[int, ...]] | None:
     """For each pattern, its levels in the order in which all terms walk it; None if two terms differ."""
     walked: dict[int, tuple[int, ...]] = {}
     for order in orders:
@@ -213,7 +213,7 @@ def _best(
     for order in islice(permutations(own), MAX_ORDERS) if fixed is None else [fixed]:
         walk = (*shared, *order)
         if all(is_concordant(of, walk, pattern) for of, pattern in zip(names, known, strict=True)):
-            levels = [walked_levels(of, walk) for of in names]
+            levels = [levels_in_walk_order(of, walk) for of in names]
             for merged in dict.fromkeys((shared, shared[:-1] if len(problem.terms) == 1 else shared)):
                 counted = trip_counts(part, walk, known, merged)
                 cost = problem.cpu.merge * sum(counted.iterations) + (counted.entries[-1] if counted.entries else 1.0)
@@ -221,7 +221,7 @@ def _best(
                 scattered = tuple(
                     f"P{term.patterns[n]}.{level}"
                     for n, level in counted.scattered
-                    if walked_as(names[n], walk)[level] not in merged
+                    if variables_in_walk_order(names[n], walk)[level] not in merged
                 )
                 walked = tuple(zip(term.patterns, levels, strict=True))
                 found.append(_Order(order, cost, merge_leaders, scattered, walked))
@@ -233,7 +233,7 @@ def _grain(problem: Problem, patterns: tuple[Stored, ...], shared: tuple[IndexVa
     if not shared:
         return 1
     met = [
-        walked_weight(pattern, names.index(shared[0]), problem.size[shared[0]])
+        weight_of_level(pattern, names.index(shared[0]), problem.size[shared[0]])
         for pattern, names in zip(patterns, problem.level_variables, strict=True)
         if shared[0] in names
     ]

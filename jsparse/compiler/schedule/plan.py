@@ -44,6 +44,6 @@ class Plan:
     blocks: RowBlocks | None = None
 
     @lazy
-    def rejected(self) -> Candidates:
+    def alternatives(self) -> Candidates:
         """The candidates that were not chosen."""
         return self.find_rejected()

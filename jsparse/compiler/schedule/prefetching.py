@@ -62,9 +62,9 @@ def prefetching(nest: Summary, patterns: Sequence[Stored], alone: bool = True) -
         return
     ahead = distance(nest.cpu, rows) if alone else nest.cpu.prefetch_entries
     if nest.sums_entries_first and nest.sums_in_lanes:
-        yield Prefetch(nest.summed[-1], ahead)
+        yield Prefetch(nest.precompute_loops[-1], ahead)
         return
-    for name, loop in reversed([entry for entry in nest.chain if entry[0] not in nest.summed]):
+    for name, loop in reversed([entry for entry in nest.chain if entry[0] not in nest.precompute_loops]):
         if isinstance(loop.domain, LevelIteration) and not loop.is_lookup and not _is_single(nest, loop.domain):
             if not patterns or not mostly_read_before(nest.cpu, patterns[loop.domain.pattern], loop.domain.level):
                 yield Prefetch(name, ahead)
@@ -87,13 +87,13 @@ def rows_from_memory(nest: Summary) -> list[Rows]:
     """
     if nest.vector is None or not nest.walk:
         return []
-    in_lanes_or_summed = {nest.vector, *nest.contracted}
+    in_lanes_or_summed = {nest.vector, *nest.scalar_reductions}
     rows = [f for f in nest.factors if not in_lanes_or_summed.isdisjoint(f.variables())]
-    found = [_selected(nest, f) for f in (*rows, *([nest.statement.target] if nest.scatters else []))]
+    found = [_find_selected_rows(nest, f) for f in (*rows, *([nest.statement.target] if nest.scatters else []))]
     return [x for x in found if x is not None]
 
 
-def _selected(nest: Summary, access: Access) -> Rows | None:
+def _find_selected_rows(nest: Summary, access: Access) -> Rows | None:
     """Find the rows that stored coordinates select in a tensor; None unless it is dense and exceeds the cache.
 
     Rows in a second-level cache arrive in time without requests, since a core looks a few hundred instructions ahead.

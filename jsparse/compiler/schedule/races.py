@@ -20,7 +20,7 @@ from math import inf
 import numpy as np
 
 from jsparse.base.memo import memoize
-from jsparse.compiler.dtypes import unrounded
+from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.compiler.loops.fusion import has_copies
 from jsparse.compiler.problem import Dense
 from jsparse.compiler.schedule.layout import Stored
@@ -42,7 +42,7 @@ def split_reason(nest: Summary, loop: str) -> str | None:
     problem, statement = nest.problem, nest.statement
     if len(statement.patterns) != 1 or statement.condition is not None or nest.batch or problem.derived:
         return "segments are divided where one pattern is walked, without a condition or batch axes"
-    if any(var != nest.vector for var in nest.splits) or nest.fused or nest.unrolled or nest.summed:
+    if any(var != nest.vector for var in nest.splits) or nest.fusions or nest.is_unrolled or nest.precompute_loops:
         return "segments are divided where loops are whole, and nothing is summed before"
     names, pattern = problem.level_variables[statement.patterns[0]], problem.patterns[statement.patterns[0]]
     if names[:1] != (loop,) or len(set(names)) < len(names) or not _has_segments(pattern.levels):
@@ -80,7 +80,9 @@ def _adds_up(dtype: str, accumulator: str) -> bool:
 
     Floats need the same dtype, and integers may differ in size.
     """
-    return unrounded(dtype) == accumulator or (np.dtype(dtype).kind in "iu" and np.dtype(accumulator).kind in "iu")
+    return arithmetic_dtype(dtype) == accumulator or (
+        np.dtype(dtype).kind in "iu" and np.dtype(accumulator).kind in "iu"
+    )
 
 
 def _has_segments(levels: Sequence[Level]) -> bool:
@@ -123,7 +125,7 @@ def _longest(pattern: Pattern) -> int:
     return 0 if pointers is None or len(pointers) < 2 else int(np.diff(pointers).max())
 
 
-def copied_elements(nest: Summary) -> float:
+def count_target_elements(nest: Summary) -> float:
     """Return the number of elements of the target; infinity if a size is only known at run time."""
     count = 1.0
     for var in nest.statement.target.variables():
@@ -134,7 +136,7 @@ def copied_elements(nest: Summary) -> float:
 
 def work_of_copies(nest: Summary) -> float:
     """Return the least work of a chunk that pays for a copy of the target."""
-    return nest.cpu.target_copy_work * copied_elements(nest)
+    return nest.cpu.target_copy_work * count_target_elements(nest)
 
 
 def copies_reason(nest: Summary, loop: str) -> str | None:
@@ -143,9 +145,9 @@ def copies_reason(nest: Summary, loop: str) -> str | None:
         return f"inside of {loop}, a loop runs over the target, and only sums in a dense one have copies for each chunk"
     if nest.loops[0] != loop:
         return f"only the outermost loop has a copy of the target for each chunk: reorder {loop} out of {nest.loops[0]}"
-    if not nest.adds_in_memory or nest.summed:
+    if not nest.adds_in_memory or nest.precompute_loops:
         return f"inside of {loop}, sums are not added up in the target"
-    if ITEM * copied_elements(nest) > LARGEST_TARGET_COPY:
+    if ITEM * count_target_elements(nest) > LARGEST_TARGET_COPY:
         return f"a copy of the target for each chunk has at most {LARGEST_TARGET_COPY:,} bytes"
     return None
 
@@ -162,8 +164,8 @@ def bins_reason(nest: Summary, loop: str) -> str | None:
         return "terms are listed where one statement adds to a dense target, without batch axes"
     if nest.loops[0] != loop or loop in nest.free_vars or not nest.scatters or not nest.adds_in_memory:
         return f"{loop} is not the outermost loop around sums that are scattered"
-    if nest.vector is not None or nest.summed or nest.splits or nest.fused or nest.unrolled:
+    if nest.vector is not None or nest.precompute_loops or nest.splits or nest.fusions or nest.is_unrolled:
         return "terms are listed one by one, by whole loops"
     if target.dtype != problem.accumulator_of(nest.statement):
         return f"terms cannot be added in a target of {target.dtype}"
-    return None if copied_elements(nest) < inf else "the target's size is only known at run time"
+    return None if count_target_elements(nest) < inf else "the target's size is only known at run time"

@@ -84,11 +84,13 @@ class RowBlocks:
         """The text that stands for the index variable of blocks in a layout, such as `o[p]/512`."""
         return f"{self.row}/{self.size}"
 
-    def stated(self, layout: Layout, operand: str) -> Layout:
+    def name_blocks_of(self, layout: Layout, operand: str) -> Layout:
         """Return the layout in which the order of `operand` has `text` in place of the index variable of blocks."""
-        return Layout(tuple((name, self._stated(order) if name == operand else order) for name, order in layout.orders))
+        return Layout(
+            tuple((name, self._name_blocks(order) if name == operand else order) for name, order in layout.orders)
+        )
 
-    def _stated(self, order: tuple[IndexVar, ...]) -> tuple[IndexVar, ...]:
+    def _name_blocks(self, order: tuple[IndexVar, ...]) -> tuple[IndexVar, ...]:
         return tuple(self.text if v == self.block else v for v in order)
 
 
@@ -118,14 +120,16 @@ def with_block_loop(nest: Summary, problem: Problem, blocks: RowBlocks) -> Summa
     return found
 
 
-def asked_blocks(layout: Layout, problem: Problem, patterns: Sequence[Stored]) -> tuple[RowBlocks | None, Layout]:
+def find_blocks_in_layout(
+    layout: Layout, problem: Problem, patterns: Sequence[Stored]
+) -> tuple[RowBlocks | None, Layout]:
     """Find the row blocks that a layout names by text such as `o[p]/512`; None if it names none.
 
     The second result is the layout with the index variable of blocks in place of this text. Raises ScheduleError if the
     relation cannot be stored in the blocks that the layout names.
     """
     for operand, order in layout.orders:
-        asked = [(name, *_divided(name)) for name in order if _divided(name)[1]]
+        asked = [(name, *_parse_division(name)) for name in order if _parse_division(name)[1]]
         if not asked:
             continue
         (text, row, size), *more = asked
@@ -144,7 +148,7 @@ def asked_blocks(layout: Layout, problem: Problem, patterns: Sequence[Stored]) -
     return None, layout
 
 
-def _divided(name: str) -> tuple[str, int]:
+def _parse_division(name: str) -> tuple[str, int]:
     """The index variable and the size of a name such as `o[p]/512`; size 0 for any other name."""
     row, slash, size = name.rpartition("/")
     return (row, int(size)) if slash and size.isascii() and size.isdecimal() else (name, 0)
@@ -176,7 +180,7 @@ def paying_blocks(nest: Summary, patterns: Sequence[Stored]) -> RowBlocks | None
         *points, matrix = problem.level_variables[blocks.pattern]
         if blocks.row in problem.target.variables() and nest.walk[: len(points) + 1] == (matrix, *points):
             sized = replace(blocks, size=_size(nest, blocks.row))
-            if _saved(nest, patterns, sized, matrix) > 0:
+            if _net_savings(nest, patterns, sized, matrix) > 0:
                 return sized
     return None
 
@@ -192,7 +196,7 @@ def _size(nest: Summary, row_variable: IndexVar) -> int:
     return 1 << (max(nest.cpu.second_cache_bytes // max(row, 1), 1).bit_length() - 1)
 
 
-def _saved(nest: Summary, patterns: Sequence[Stored], blocks: RowBlocks, matrix: IndexVar) -> float:
+def _net_savings(nest: Summary, patterns: Sequence[Stored], blocks: RowBlocks, matrix: IndexVar) -> float:
     """Return the cost of the target's cache lines that blocks save, less the cost of the shorter segments in blocks."""
     problem, entries = nest.problem, patterns[blocks.pattern].nse
     rows, matrices = problem.size[blocks.row] or 1, problem.size[matrix] or 1

@@ -11,9 +11,9 @@ from typing import Any
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.assemble import assembly_nest, canonical_assembly, with_upper_bounds
-from jsparse.compiler.loops.blocked_sums import blocked_sums
-from jsparse.compiler.loops.canonical import canonical_nest, completed
-from jsparse.compiler.loops.fusion import FusionError, contracted, fused
+from jsparse.compiler.loops.blocked_sums import block_sums
+from jsparse.compiler.loops.canonical import canonical_nest, leave_out_steps
+from jsparse.compiler.loops.fusion import FusionError, contract_temporaries, fuse_nests
 from jsparse.compiler.loops.nest import LoopNest, Stmt
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.layout import Layout, words
@@ -36,7 +36,7 @@ from jsparse.compiler.schedule.transformations.unroll_and_jam import UnrollAndJa
 from jsparse.compiler.schedule.transformations.vectorize import Vectorize
 from jsparse.compiler.schedule.transformations.widen import Widen
 from jsparse.compiler.schedule.transformations.workspace import MakeWorkspace
-from jsparse.errors import ScheduleError, represented
+from jsparse.errors import ScheduleError, short_repr
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def _step(words: list[str]) -> Transformation:
             raise ValueError(f"steps begin with one of {', '.join(TRANSFORMATIONS)}")
         step: Transformation = kind.parse(words[1:])
     except (TypeError, ValueError) as error:
-        line = represented(" ".join(words))
+        line = short_repr(" ".join(words))
         raise ScheduleError(f"Expected a line of a schedule, but got {line}: {error}.") from error
     return step
 
@@ -204,22 +204,22 @@ def build_loops(problem: Problem, *schedules: Schedule) -> LoopNest:
     """
     if problem.ordered:
         (schedule,) = schedules
-        return with_upper_bounds(transformed(problem, schedule))
+        return with_upper_bounds(apply_schedule(problem, schedule))
     parts = [
-        _in_blocks(transformed(problem, schedule, number), schedule)
+        _in_blocks(apply_schedule(problem, schedule, number), schedule)
         for number, (_, schedule) in enumerate(zip(problem.statements, schedules, strict=True))
     ]
     if len(parts) == 1:
         return LoopNest(problem, parts[0])
     steps = [schedule.found("compute_at") for schedule in schedules]
     try:
-        body = fused(problem, parts, [None if step is None else step.loop for step in steps])
+        body = fuse_nests(problem, parts, [None if step is None else step.loop for step in steps])
     except FusionError as error:
         raise ScheduleError(f"The statements cannot share loops: {error}. Leave the step 'compute_at' out.") from None
-    return LoopNest(problem, contracted(problem, body))
+    return LoopNest(problem, contract_temporaries(problem, body))
 
 
-def transformed(problem: Problem, schedule: Schedule, number: int = 0) -> LoopNest:
+def apply_schedule(problem: Problem, schedule: Schedule, number: int = 0) -> LoopNest:
     """Apply the steps of a schedule to the nest of one statement. Raises ScheduleError for an illegal step, and for a
     sum in lanes if no step `promote` holds the sum in registers.
     """
@@ -233,7 +233,7 @@ def transformed(problem: Problem, schedule: Schedule, number: int = 0) -> LoopNe
             f"The schedule of '{summary.statement}' sums {summary.vector} in lanes, which takes registers: add the "
             "step 'promote'."
         )
-    return completed(nest)
+    return leave_out_steps(nest)
 
 
 def check_step(step: object, nest: Summary) -> None:
@@ -248,4 +248,4 @@ def check_step(step: object, nest: Summary) -> None:
 def _in_blocks(nest: LoopNest, schedule: Schedule) -> Stmt:
     """Cut long sums in a nest into blocks. Segments that the schedule declares to be short need no blocks."""
     known = (step for step in schedule.steps if isinstance(step, Specialize) and step.to == "segments")
-    return blocked_sums(nest.body, nest.problem, [(step.pattern, step.level) for step in known])
+    return block_sums(nest.body, nest.problem, [(step.pattern, step.level) for step in known])

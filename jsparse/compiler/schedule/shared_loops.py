@@ -24,7 +24,7 @@ from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.loops.fusion import has_copies, reads_elsewhere
 from jsparse.compiler.problem import Dense, PatternType, Positions, Problem
 from jsparse.compiler.schedule.gathers import extent
-from jsparse.compiler.schedule.layout import DynamicPatternInfo, Stored, reordered, with_patterns
+from jsparse.compiler.schedule.layout import DynamicPatternInfo, Stored, reorder_patterns, with_patterns
 from jsparse.compiler.statement import Statement
 from jsparse.formats.levels import Level
 from jsparse.formats.relayout import index_format
@@ -36,7 +36,7 @@ Names = tuple[IndexVar, ...]
 Moves = tuple[tuple[int, ...], ...]
 
 
-def shared_loops(problem: Problem) -> Names:
+def find_shared_loops(problem: Problem) -> Names:
     """Return the variables of the loops that all statements share, outermost first; empty if there are no such loops.
 
     The loop over a dense index is not shared if a tensor stores the index innermost, or after the positions of a
@@ -46,7 +46,7 @@ def shared_loops(problem: Problem) -> Names:
         return ()
     if any(map(problem.adds, problem.statements)):
         return ()
-    ordered = _ordered(problem, _common(problem))
+    ordered = _order_loops(problem, _common(problem))
     return tuple(takewhile(lambda var: all(_adds_inside(s, var, ordered) for s in problem.statements), ordered))
 
 
@@ -74,10 +74,10 @@ def is_full(problem: Problem, var: IndexVar) -> bool:
     return all(p.levels[n].kind.is_full for names, p in levels for n, v in enumerate(names) if v == var)
 
 
-def _ordered(problem: Problem, common: Names) -> Names:
+def _order_loops(problem: Problem, common: Names) -> Names:
     """Return the shared loops, outermost first. Threads divide the outermost loop, so a loop with enough iterations is
     preferred. Its iterations own their parts of every target, or each chunk has its own sums."""
-    walked = _walked(problem, common)
+    walked = _common_level_variables(problem, common)
     dense = tuple(v for v in _dense(problem, common) if v not in walked)
     owned = [v for v in (*dense, *walked) if _is_divisible(problem, v)]
     wide = next((v for v in owned if v in dense and (problem.size[v] or ENOUGH) >= ENOUGH), None)
@@ -118,7 +118,7 @@ def _flows(problem: Problem, number: int, var: IndexVar) -> bool:
     return not any(reads_elsewhere(problem.statements[number], reader, var) for reader in readers)
 
 
-def _walked(problem: Problem, common: Names) -> Names:
+def _common_level_variables(problem: Problem, common: Names) -> Names:
     """Return the common variables that patterns store, in the order of levels that all patterns share."""
     found: list[IndexVar] = []
     for depth in range(max((len(names) for names in problem.level_variables), default=0)):
@@ -160,13 +160,13 @@ def in_shared_order(
     `holds_results`, patterns of results keep their order. Without it, they are reordered as well, since these results
     may become temporaries once more statements are added.
     """
-    if len(problem.statements) > 1 and not shared_loops(problem):
+    if len(problem.statements) > 1 and not find_shared_loops(problem):
         held = (*problem.operands, *(problem.results if holds_results else ()))
         fixed = {t.positions.pattern for t in held if t.positions is not None}
         for moves in islice(_moves(problem, patterns, fixed), MOST_ORDERS):
-            types = tuple(map(_reordered_type, problem.patterns, patterns, moves))  # no index array is made for them
-            if shared_loops(with_patterns(problem, types, moves)):
-                used, moved = reordered(problem, patterns, moves)
+            types = tuple(map(_reorder_type, problem.patterns, patterns, moves))  # no index array is made for them
+            if find_shared_loops(with_patterns(problem, types, moves)):
+                used, moved = reorder_patterns(problem, patterns, moves)
                 return moved, used
     return problem, tuple(patterns)
 
@@ -189,8 +189,8 @@ def _orders(count: int, pattern: Stored) -> Iterator[tuple[int, ...]]:
         yield (first, *(level for level in range(count) if level != first))
 
 
-def _reordered_type(type_: PatternType, pattern: Stored, levels: tuple[int, ...]) -> PatternType:
-    """Return the type of a pattern with its levels reordered. Only the facts that `shared_loops` reads are valid."""
+def _reorder_type(type_: PatternType, pattern: Stored, levels: tuple[int, ...]) -> PatternType:
+    """Return a pattern's type with its levels reordered. Only the facts that `find_shared_loops` reads are valid."""
     if levels == tuple(range(len(levels))):
         return type_
     order = tuple(pattern.format.order[level] for level in levels)

@@ -28,7 +28,13 @@ from jsparse.compiler.schedule.cost import sort_cost
 from jsparse.compiler.schedule.layout import DynamicPatternInfo, Stored
 from jsparse.compiler.schedule.legality import MAX_ORDERS, MAX_PERMUTED, legal_orders
 from jsparse.compiler.schedule.ordered import ROW_WORK, SHORT_ROW
-from jsparse.compiler.schedule.trip_counts import UNKNOWN, TripCounts, trip_counts, walked_as, walked_levels
+from jsparse.compiler.schedule.trip_counts import (
+    UNKNOWN,
+    TripCounts,
+    levels_in_walk_order,
+    trip_counts,
+    variables_in_walk_order,
+)
 from jsparse.formats import DynamicType, Format, Level
 from jsparse.formats.levels import COMPRESSED, is_dense_cheap
 from jsparse.notation.assignment import IndexVar
@@ -104,7 +110,7 @@ class Sortable:
         return {v: UNKNOWN if size is None else size for v, size in self.problem.size.items()}
 
     @cached_property
-    def counted(self) -> tuple[Stored, ...]:
+    def distinct_patterns(self) -> tuple[Stored, ...]:
         """The patterns as trip counts expect them: levels store each coordinate once."""
         return tuple(_distinct(pattern) for pattern in self.patterns)
 
@@ -113,7 +119,7 @@ class Sortable:
         """The index variables of all patterns."""
         return tuple(dict.fromkeys(v for names in self.names for v in names))
 
-    def stored_orders(self) -> Iterable[Names]:
+    def orders_without_sort(self) -> Iterable[Names]:
         """Return orders that need no sort if there are too many variables to try all orders; else an empty result."""
         return legal_orders(self.problem, self.patterns) if len(self.variables) > MAX_PERMUTED else ()
 
@@ -126,10 +132,10 @@ class Sortable:
         """
         best: Sorts | None = None
         least = 0.0
-        for needed, walk in sorted(((self._needed(walk), walk) for walk in walks), key=lambda entry: entry[0]):
+        for needed, walk in sorted(((self._price_of_sorts(walk), walk) for walk in walks), key=lambda entry: entry[0]):
             if needed + least >= (inf if best is None else best.total):
                 break
-            counts = trip_counts(self.problem, walk, self.counted)
+            counts = trip_counts(self.problem, walk, self.distinct_patterns)
             products = counts.entries[-1] if counts.entries else 1.0
             cost = prices.iteration * sum(counts.iterations) + prices.product * products
             cost += self._stores(walk, counts) if prices.stores else 0.0
@@ -139,11 +145,11 @@ class Sortable:
                 least = (prices.iteration + prices.product) * products
         return best
 
-    def _needed(self, walk: Names) -> float:
+    def _price_of_sorts(self, walk: Names) -> float:
         """Return the price of the sorts for `walk`; infinity if `walk` needs a sort of a pattern that has to stay."""
         price = 0.0
         for names, orders, entries in zip(self.names, self.orders, self.entries, strict=True):
-            if orders is not None and walked_levels(names, walk) not in orders:
+            if orders is not None and levels_in_walk_order(names, walk) not in orders:
                 price += sort_cost(self.problem.cpu, entries) if entries else inf
         return price
 
@@ -152,7 +158,7 @@ class Sortable:
         orders: list[tuple[int, ...] | None] = []
         price = 0.0
         for n, (names, stored, entries) in enumerate(zip(self.names, self.orders, self.entries, strict=True)):
-            levels = walked_levels(names, walk)
+            levels = levels_in_walk_order(names, walk)
             is_walked = stored is None or levels in stored
             stays = passes * self._bisections(n, walk, counts) if is_walked else inf
             moves = inf
@@ -166,7 +172,7 @@ class Sortable:
     def _locates_rows(self, n: int, walk: Names) -> bool:
         """Whether a pattern that is sorted in the order of `walk` has a dense outermost level."""
         pattern, names = self.patterns[n], self.names[n]
-        return dense_outermost([pattern.shape[level] for level in walked_levels(names, walk)], pattern.nse)
+        return dense_outermost([pattern.shape[level] for level in levels_in_walk_order(names, walk)], pattern.nse)
 
     def _bisections(self, n: int, walk: Names, counts: TripCounts, searches: int = 0) -> float:
         """The cost of locating coordinates of other patterns in the outermost level of a dynamic pattern.
@@ -175,7 +181,7 @@ class Sortable:
             searches: how many bisections locate a coordinate. If 0, the pattern's own format decides.
         """
         pattern, stored = self.patterns[n], self.names[n]
-        names, outermost = walked_as(stored, walk), pattern.format.levels[0]
+        names, outermost = variables_in_walk_order(stored, walk), pattern.format.levels[0]
         is_full = outermost.kind.is_full if names == stored else self._locates_rows(n, walk)
         if not isinstance(pattern, DynamicPatternInfo) or (not searches and is_full):
             return 0.0
@@ -220,7 +226,7 @@ class Sortable:
 
     def _fan(self, n: int, walk: Names, var: IndexVar) -> list[float]:
         """Return a list of one number: the entries of `var`'s level per position of the level above."""
-        names = walked_as(self.names[n], walk)
+        names = variables_in_walk_order(self.names[n], walk)
         if var not in names:
             return []
         at, nse = names.index(var), float(self.patterns[n].nse)
@@ -237,7 +243,7 @@ def dense_outermost(sizes: Sequence[int], entries: int) -> bool:
 
 def einsum_sorts(product: Sortable) -> Sorts | None:
     """Find the cheapest sorts of a product whose result is dense or on an existing pattern; None if none is legal."""
-    walks = chain(product.stored_orders(), legal_orders(product.problem))
+    walks = chain(product.orders_without_sort(), legal_orders(product.problem))
     return product.cheapest(dict.fromkeys(walks), Prices(product.problem.cpu.visit, 1.0, 1, True))
 
 
@@ -270,7 +276,7 @@ def _walks(term: Sortable, shared: Names, rest: Names) -> Iterator[Names]:
         return
     kept = (*shared, *(v for v in rest if v in term.variables))
     own = permutations(v for v in term.variables if v not in shared)
-    every = chain(((*shared, *inner) for inner in islice(own, MAX_ORDERS)), term.stored_orders())
+    every = chain(((*shared, *inner) for inner in islice(own, MAX_ORDERS)), term.orders_without_sort())
     yield from (walk for walk in every if walk[: len(shared)] == shared and _part(walk, kept) == kept)
 
 

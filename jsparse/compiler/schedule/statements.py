@@ -18,19 +18,19 @@ from dataclasses import replace
 from itertools import count, islice
 
 from jsparse.base.memo import memoize
-from jsparse.compiler.dtypes import unrounded
+from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.loops.nest import assignments
 from jsparse.compiler.problem import Problem, TensorType
-from jsparse.compiler.scalar import replaced
+from jsparse.compiler.scalar import replace_accesses
 from jsparse.compiler.schedule.blocks import in_blocks, is_dense_sum
 from jsparse.compiler.schedule.cheapest import plan
-from jsparse.compiler.schedule.cost import grain_of, walked_weight
+from jsparse.compiler.schedule.cost import grain_of, weight_of_level
 from jsparse.compiler.schedule.gathers import extent
 from jsparse.compiler.schedule.layout import Stored, with_innermost
 from jsparse.compiler.schedule.plan import Plan
 from jsparse.compiler.schedule.schedule import Schedule, build_loops
-from jsparse.compiler.schedule.shared_loops import is_sum, shared_loops
+from jsparse.compiler.schedule.shared_loops import find_shared_loops, is_sum
 from jsparse.compiler.schedule.transformations.compute_at import ComputeAt
 from jsparse.compiler.schedule.transformations.parallelize import Parallelize, Race
 from jsparse.compiler.schedule.transformations.specialize import Specialize
@@ -61,7 +61,7 @@ def plan_statements(problem: Problem, patterns: Sequence[Stored]) -> tuple[Sched
     If all statements can share loops (`shared_loops.py`), they share these loops, or panels of the innermost shared
     loop (`blocks.py`).
     """
-    shared = shared_loops(problem)
+    shared = find_shared_loops(problem)
     numbers = range(len(problem.statements))
     plans = [_alone(problem, patterns, number, shared) for number in numbers]
     found = [
@@ -94,19 +94,19 @@ def with_lanes_innermost(problem: Problem, patterns: Sequence[Stored]) -> Proble
     if shares_cheaply(problem, patterns):
         return problem
     dense = [tensor.name for tensor in problem.tensors if tensor.positions is None]
-    for var in dict.fromkeys(_preferred(problem, patterns)):
+    for var in dict.fromkeys(_variables_for_lanes(problem, patterns)):
         moved = with_innermost(problem, dense, var)
-        if shared_loops(moved) and _price_of_sharing(moved, patterns) <= MOST_COST_MOVED:
+        if find_shared_loops(moved) and _price_of_sharing(moved, patterns) <= MOST_COST_MOVED:
             return moved
     return problem
 
 
 def _price_of_sharing(problem: Problem, patterns: Sequence[Stored]) -> float:
-    shared = shared_loops(problem)
+    shared = find_shared_loops(problem)
     return _cost_of_sharing(problem, patterns, shared) if shared else 0.0
 
 
-def _preferred(problem: Problem, patterns: Sequence[Stored]) -> Iterator[IndexVar]:
+def _variables_for_lanes(problem: Problem, patterns: Sequence[Stored]) -> Iterator[IndexVar]:
     """Yield the index variables that statements would run in lanes if dense tensors stored them innermost."""
     for number, statement in enumerate(problem.statements):
         if statement.patterns:
@@ -166,7 +166,7 @@ def _grain(problem: Problem, patterns: Sequence[Stored], var: IndexVar, plans: S
     walked = [(p, own) for p, own in zip(patterns, problem.level_variables, strict=True) if var in own]
     if in_blocks or not walked:
         return grain_of(size or UNKNOWN, work, least)
-    most = max(walked_weight(p, own.index(var), size) for p, own in walked)
+    most = max(weight_of_level(p, own.index(var), size) for p, own in walked)
     return grain_of(max(p.nse for p, _ in walked), work, least, most)
 
 
@@ -215,7 +215,7 @@ def _rename_tensors(statement: Statement, target: str, names: Mapping[str, str],
     return replace(
         statement,
         target=Access(target, statement.target.indices),
-        value=replaced(statement.value, accesses),
+        value=replace_accesses(statement.value, accesses),
         patterns=tuple(patterns[n] for n in statement.patterns),
     )
 
@@ -245,7 +245,7 @@ def wide_accumulation_schedules(problem: Problem, patterns: Sequence[Stored]) ->
 
 def narrow_sums(problem: Problem, *schedules: Schedule) -> frozenset[str]:
     """Find the targets of a narrow float dtype that the schedules round before their sums are complete."""
-    narrow = frozenset(t.name for t in problem.results if unrounded(t.dtype) != t.dtype)
+    narrow = frozenset(t.name for t in problem.results if arithmetic_dtype(t.dtype) != t.dtype)
     if not narrow:
         return narrow
     parallel = [schedule.found("parallelize") for schedule in schedules]
@@ -259,5 +259,5 @@ def with_unrounded(problem: Problem, names: Collection[str]) -> Problem:
     """Give the tensors `names` the dtype of arithmetic. Returns the new problem."""
     return replace(
         problem,
-        tensors=tuple(replace(t, dtype=unrounded(t.dtype)) if t.name in names else t for t in problem.tensors),
+        tensors=tuple(replace(t, dtype=arithmetic_dtype(t.dtype)) if t.name in names else t for t in problem.tensors),
     )

@@ -16,7 +16,7 @@ from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import LoopNest
 from jsparse.compiler.problem import Dense, Problem
-from jsparse.compiler.schedule.trip_counts import walked_as
+from jsparse.compiler.schedule.trip_counts import variables_in_walk_order
 from jsparse.compiler.statement import DerivedVar, Statement
 from jsparse.formats.levels import Level
 from jsparse.notation.assignment import Access, IndexVar
@@ -167,7 +167,7 @@ class OrderFacts(StatementFacts):
         return tuple(v for v in self._scalar if v in self.free_vars)
 
     @lazy
-    def contracted(self) -> tuple[IndexVar, ...]:
+    def scalar_reductions(self) -> tuple[IndexVar, ...]:
         """The scalar loops that reduce dense indices."""
         return tuple(v for v in self._scalar if v not in self.free_vars)
 
@@ -199,7 +199,7 @@ class OrderFacts(StatementFacts):
     @lazy
     def saves_in_lanes(self) -> bool:
         """Whether computing the innermost sum first saves products with factors in lanes that lack the summed index."""
-        if self.vector not in self.free_vars or not self.tail or len(self.walk) < 2 or self.contracted:
+        if self.vector not in self.free_vars or not self.tail or len(self.walk) < 2 or self.scalar_reductions:
             return False
         if not self.sums_first or self.tail[-1] in self.single:  # a sum of one term saves nothing
             return False
@@ -208,7 +208,7 @@ class OrderFacts(StatementFacts):
         return self.inner_lanes[1] > 0 and bool(inner) and not any(own & others for own in inner)
 
     @lazy
-    def gathered(self) -> Access | None:
+    def only_row_factor(self) -> Access | None:
         """The only factor in lanes, if each stored entry reads one row of it and nothing else; else None."""
         row_and_lanes = {*self.tail[-1:], self.vector}
         found = [f for f in self.factors if self.vector in f.variables()]
@@ -223,7 +223,7 @@ class OrderFacts(StatementFacts):
         for n in self.statement.patterns:
             names, pattern = self.problem.level_variables[n], self.problem.patterns[n]
             single = [v for v in names if pattern.is_single(names.index(v))]
-            if single and walked_as(names, self.walk) == names:
+            if single and variables_in_walk_order(names, self.walk) == names:
                 found.update(single)
         return frozenset(found.intersection(self.walk[1:]))
 
@@ -234,7 +234,7 @@ class OrderFacts(StatementFacts):
         return frozenset(self.walk[innermost:])
 
     @lazy
-    def moved_dense(self) -> tuple[str, ...]:
+    def tensors_to_transpose(self) -> tuple[str, ...]:
         """The dense tensors whose storage must change for the vector variable to be innermost."""
         if self.vector is None:
             return ()
@@ -257,14 +257,14 @@ class LoopFacts(OrderFacts):
     loops: tuple[str, ...]
     structure: tuple[Transformation, ...]
 
-    def shaped_by(self, keyword: str) -> list[Any]:
+    def structure_steps(self, keyword: str) -> list[Any]:
         """The steps of `structure` with that keyword, in order."""
         return [step for step in self.structure if step.keyword == keyword]
 
     @lazy
     def splits(self) -> dict[IndexVar, int]:
         """The panel size of each variable that is split."""
-        return {step.loop: step.size for step in self.shaped_by("split")}
+        return {step.loop: step.size for step in self.structure_steps("split")}
 
     @lazy
     def outer(self) -> dict[str, IndexVar]:
@@ -274,21 +274,21 @@ class LoopFacts(OrderFacts):
     @lazy
     def positions(self) -> frozenset[IndexVar]:
         """The variables whose loops run over positions."""
-        return frozenset(step.loop for step in self.shaped_by("pos"))
+        return frozenset(step.loop for step in self.structure_steps("pos"))
 
     @lazy
-    def fused(self) -> dict[str, tuple[IndexVar, IndexVar]]:
+    def fusions(self) -> dict[str, tuple[IndexVar, IndexVar]]:
         """A map from the name of each fused loop to the two variables that the loop binds."""
-        return {step.name: (step.outer, step.inner) for step in self.shaped_by("fuse")}
+        return {step.name: (step.outer, step.inner) for step in self.structure_steps("fuse")}
 
     def variables_of(self, loop: str) -> tuple[IndexVar, ...]:
         """The variables that a loop binds, or divides."""
-        return self.fused.get(loop) or (self.outer.get(loop, loop),)
+        return self.fusions.get(loop) or (self.outer.get(loop, loop),)
 
     @lazy
     def vector(self) -> IndexVar | None:
         """The dense variable that runs in vector lanes, if any."""
-        return next((step.loop for step in self.shaped_by("vectorize") if not step.lanes), None)
+        return next((step.loop for step in self.structure_steps("vectorize") if not step.lanes), None)
 
     @lazy
     def lanes(self) -> int:
@@ -299,17 +299,17 @@ class LoopFacts(OrderFacts):
     def order(self) -> tuple[IndexVar, ...]:
         """The variables in the order in which loops bind them, the variable in lanes last."""
         scalar = [name for name in self.loops if name not in self.outer]
-        if self.fused:
+        if self.fusions:
             scalar = [v for name in scalar for v in self.variables_of(name)]
         return (*scalar, self.vector) if self.vector is not None else tuple(scalar)
 
     @lazy
     def walk(self) -> tuple[IndexVar, ...]:
         """The patterns' variables, in the order in which loops bind them."""
-        return tuple(v for v in self._bound if v in self.pattern_vars)
+        return tuple(v for v in self._order_with_derived if v in self.pattern_vars)
 
     @property
-    def _bound(self) -> tuple[IndexVar, ...]:
+    def _order_with_derived(self) -> tuple[IndexVar, ...]:
         """`order`, with each derived variable directly after the last of its parts."""
         if not self.problem.derived:
             return self.order
@@ -322,9 +322,9 @@ class LoopFacts(OrderFacts):
         return tuple(found)
 
     @lazy
-    def summed(self) -> tuple[IndexVar, ...]:
+    def precompute_loops(self) -> tuple[IndexVar, ...]:
         """The loops of the sum that is computed first. Then the factors without their variables are multiplied in."""
-        return next((step.loops for step in self.shaped_by("precompute")), ())
+        return next((step.loops for step in self.structure_steps("precompute")), ())
 
     @lazy
     def tiles_outermost(self) -> bool:
@@ -342,17 +342,17 @@ class LoopFacts(OrderFacts):
     @lazy
     def sums_tail_first(self) -> bool:
         """Whether all loops of `tail` are summed first, and outside of lanes. Then no dense loop goes around them."""
-        return bool(self.summed) and self.summed == self.tail and not self.sums_in_lanes
+        return bool(self.precompute_loops) and self.precompute_loops == self.tail and not self.sums_in_lanes
 
     @lazy
     def sums_entries_first(self) -> bool:
         """Whether a sum over stored entries is computed first; false for a sum over dense indices."""
-        return bool(self.summed) and self.summed[0] in self.walk
+        return bool(self.precompute_loops) and self.precompute_loops[0] in self.walk
 
     @lazy
     def sums_in_lanes(self) -> bool:
-        """Whether a factor with an index in `summed` also has the index in lanes."""
-        names = set(self.summed)
+        """Whether a factor with an index in `precompute_loops` also has the index in lanes."""
+        names = set(self.precompute_loops)
         return any(self.vector in own and names & own for own in self.factor_vars)
 
     @lazy
@@ -369,7 +369,7 @@ class LoopFacts(OrderFacts):
     def chain(self) -> tuple[tuple[str, Loop], ...]:
         """All loops over variables and all lookups, each with the name of the loop that binds its variable. It can be
         read only after the storage orders of the problem are chosen."""
-        leaders = [(step.loop, step.pattern) for step in self.shaped_by("merge_by")]
+        leaders = [(step.loop, step.pattern) for step in self.structure_steps("merge_by")]
         iterators = LevelIterators.of(self.problem, self.statement, leaders)
         found: list[tuple[str, Loop]] = []
         for name in self.loops:
@@ -382,7 +382,7 @@ class LoopFacts(OrderFacts):
         """Whether loops or lookups stand below the innermost loop over an index of the target."""
         if self.vector is not None and self.vector not in self.free_vars:
             return True
-        names = [name for name in self.loops if name not in self.summed]
+        names = [name for name in self.loops if name not in self.precompute_loops]
         if not names:
             return False
         if self.free_vars.isdisjoint(self.variables_of(names[-1])):
@@ -447,7 +447,7 @@ class Summary(LoopFacts):
         self.__dict__.update({name: known[name] for name in _FACTS[record] if name in known})
         return self
 
-    def found(self, keyword: str) -> list[Any]:
+    def steps_with(self, keyword: str) -> list[Any]:
         """The steps with that keyword, in order."""
         return [step for step in self.steps if step.keyword == keyword]
 
@@ -463,15 +463,15 @@ class Summary(LoopFacts):
         """The decisions of the steps so far about the loops of an ordered assembly."""
         shape = canonical_assembly(self.problem)
         for step in self.steps:
-            shape = step.shaped(shape, self.problem) if hasattr(step, "shaped") else shape
+            shape = step.apply_to_shape(shape, self.problem) if hasattr(step, "apply_to_shape") else shape
         return shape
 
-    def walked(self, var: IndexVar) -> Walked | None:
+    def level_walked_by(self, var: IndexVar) -> Walked | None:
         """The level that the loop over a variable walks; None if it runs over every coordinate."""
         if self.concordant:
             names = self.problem.level_variables
             met = (n for n in self.statement.patterns if var in names[n])
-            found = [self._walked(n, walked_as(names[n], self.walk), var) for n in met]
+            found = [self._make_walked(n, variables_in_walk_order(names[n], self.walk), var) for n in met]
             # If another level meets a full one, coordinates are located in the full one.
             return min(found, key=lambda x: x.level is not None and x.level.kind.is_full, default=None)
         for _, loop in self.chain:
@@ -479,10 +479,10 @@ class Summary(LoopFacts):
             if loop.var == var and not loop.is_lookup:
                 if not isinstance(domain, LevelIteration):
                     return None
-                return self._walked(domain.pattern, self.problem.level_variables[domain.pattern], var)
+                return self._make_walked(domain.pattern, self.problem.level_variables[domain.pattern], var)
         return None
 
-    def _walked(self, pattern: int, names: tuple[IndexVar, ...], var: IndexVar) -> Walked:
+    def _make_walked(self, pattern: int, names: tuple[IndexVar, ...], var: IndexVar) -> Walked:
         level = names.index(var)
         as_stored = names == self.problem.level_variables[pattern]
         return Walked(pattern, names[:level], self.problem.patterns[pattern].levels[level] if as_stored else None)
@@ -490,7 +490,10 @@ class Summary(LoopFacts):
     @lazy
     def adds_in_memory(self) -> bool:
         """Whether a reduction stands outside the assignment to the target, so that sums are added up in memory."""
-        free, variables = self.free_vars, [self.variables_of(name) for name in self.loops if name not in self.summed]
+        free, variables = (
+            self.free_vars,
+            [self.variables_of(name) for name in self.loops if name not in self.precompute_loops],
+        )
         reducing = [not free.issuperset(own) for own in variables]
         if self.first("promote") is None:
             return any(reducing) or (self.vector is not None and self.vector not in self.free_vars)
@@ -499,7 +502,12 @@ class Summary(LoopFacts):
 
     def folds_lanes_at(self, loop: str) -> bool:
         """Whether each iteration of the loop folds a sum over an index in lanes to a scalar, and stores the scalar."""
-        if self.vector is None or self.vector in self.free_vars or self.first("promote") is None or self.summed:
+        if (
+            self.vector is None
+            or self.vector in self.free_vars
+            or self.first("promote") is None
+            or self.precompute_loops
+        ):
             return False
         at = self.loops.index(loop)
         outside, inside = self.loops[: at + 1], self.loops[at + 1 :]
@@ -529,9 +537,9 @@ class Summary(LoopFacts):
         return 1 if step is None or step.loop not in self.free_dense_vars else step.copies
 
     @lazy
-    def unrolled(self) -> bool:
+    def is_unrolled(self) -> bool:
         """Whether loops over patterns are written out entry by entry."""
-        return any(step.loop in self.walk for step in self.found("unroll"))
+        return any(step.loop in self.walk for step in self.steps_with("unroll"))
 
     def stores_innermost(self, access: Access, var: IndexVar) -> bool:
         """Whether `var` occurs once in the access, and the tensor stores it innermost. If storage orders follow the

@@ -48,7 +48,7 @@ class TripCounts:
     single: tuple[bool, ...] = ()
 
 
-def walked_levels(names: Sequence[IndexVar], walk: Sequence[IndexVar]) -> tuple[int, ...]:
+def levels_in_walk_order(names: Sequence[IndexVar], walk: Sequence[IndexVar]) -> tuple[int, ...]:
     """A pattern's levels in the order of the walk.
 
     If two levels have the same variable, they become neighbours, unless the stored order already agrees with the walk.
@@ -60,14 +60,14 @@ def walked_levels(names: Sequence[IndexVar], walk: Sequence[IndexVar]) -> tuple[
     )
 
 
-def walked_as(names: Sequence[IndexVar], walk: Sequence[IndexVar]) -> tuple[IndexVar, ...]:
+def variables_in_walk_order(names: Sequence[IndexVar], walk: Sequence[IndexVar]) -> tuple[IndexVar, ...]:
     """A pattern's level variables in the order of the walk."""
-    return tuple(names[level] for level in walked_levels(names, walk))
+    return tuple(names[level] for level in levels_in_walk_order(names, walk))
 
 
 def single_levels(names: Sequence[IndexVar], walk: Sequence[IndexVar], pattern: Stored) -> tuple[bool, ...]:
     """For each level of a pattern in the order of the walk: whether it has exactly one entry below each entry above."""
-    levels, moved = pattern.format.levels, walked_levels(names, walk)
+    levels, moved = pattern.format.levels, levels_in_walk_order(names, walk)
     if moved == tuple(range(len(names))):
         return tuple(is_single(levels, n) for n in range(len(names)))
     return find_determined_levels(pattern, tuple(pattern.format.order[level] for level in moved))
@@ -91,7 +91,11 @@ def trip_counts(
         met = [n for n, fans in enumerate(left) if fans and fans[0].var == var]
         size = max(problem.size[var] or UNKNOWN, 1)
         sparse = [(selection.longer(left[n][0], n), n) for n in met if not left[n][0].is_full]
-        found = _merged(problem.cpu, count, sparse) if var in merged else _met(problem.cpu, count, sparse, below)
+        found = (
+            _meeting_by_merge(problem.cpu, count, sparse)
+            if var in merged
+            else _cheapest_meeting(problem.cpu, count, sparse, below)
+        )
         meeting = found or _Meeting(count * size, float(size), met[0] if met else 0, ())
         here = meeting.cost
         single.append(found is not None and left[meeting.leader][0].is_single)
@@ -220,15 +224,17 @@ class _Meeting:
     scattered: tuple[tuple[int, int], ...]
 
 
-def _met(cpu: CpuModel, count: float, sparse: Sequence[tuple[_Fan, int]], below: Sequence[float]) -> _Meeting | None:
+def _cheapest_meeting(
+    cpu: CpuModel, count: float, sparse: Sequence[tuple[_Fan, int]], below: Sequence[float]
+) -> _Meeting | None:
     """The cheapest loop, run `count` times, over the levels that meet at a variable; None if none meet.
 
     `below` has, for each pattern, the number of entries of its level over all executions.
     """
-    return min((_led(cpu, fan, n, count, sparse, below) for fan, n in sparse), default=None)
+    return min((_meeting_by_leader(cpu, fan, n, count, sparse, below) for fan, n in sparse), default=None)
 
 
-def _merged(cpu: CpuModel, count: float, sparse: Sequence[tuple[_Fan, int]]) -> _Meeting | None:
+def _meeting_by_merge(cpu: CpuModel, count: float, sparse: Sequence[tuple[_Fan, int]]) -> _Meeting | None:
     """The loop, run `count` times, that merges the levels that meet and searches long segments; None if none meet."""
     if not sparse:
         return None
@@ -237,7 +243,7 @@ def _merged(cpu: CpuModel, count: float, sparse: Sequence[tuple[_Fan, int]]) -> 
     return _Meeting(count * shortest.count + others, shortest.count, number, ())
 
 
-def _led(
+def _meeting_by_leader(
     cpu: CpuModel, leader: _Fan, number: int, count: float, sparse: Sequence[tuple[_Fan, int]], below: Sequence[float]
 ) -> _Meeting:
     """The loop over the entries of one level, which looks these entries up in the other levels."""
@@ -267,7 +273,7 @@ def _search(cpu: CpuModel, fan: _Fan, times: float) -> float:
 
 def _fans(problem: Problem, names: Sequence[IndexVar], walk: Sequence[IndexVar], pattern: Stored) -> list[_Fan]:
     """The levels of a pattern in the order in which loops walk them."""
-    order, single = walked_as(names, walk), single_levels(names, walk, pattern)
+    order, single = variables_in_walk_order(names, walk), single_levels(names, walk, pattern)
     if order == tuple(names):
         levels = pattern.format.levels
         segments = [x.kind.has_pointers and x.kind.has_coordinates and x.unique for x in levels]

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from jsparse.errors import ShapeError, represented, shortened
+from jsparse.errors import ShapeError, short_repr, shorten
 from jsparse.graph.graphs import Graph, indices_of
 from jsparse.nn.convolutions.gcn import propagation, root_of_degrees
 from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, check_sizes, chosen
@@ -56,7 +56,7 @@ def cheb_conv(
     graph, x, _ = operands(graph, x, "cheb_conv", square=True, sparse=True)
     kernel = dense_array(kernel, "cheb_conv", "a kernel (K, in, out)")
     if kernel.ndim != 3 or not len(kernel) or kernel.shape[1] != x.shape[1]:
-        raise ShapeError(f"Expected a kernel (K, {x.shape[1]}, out) in cheb_conv, but got {shortened(kernel.shape)}.")
+        raise ShapeError(f"Expected a kernel (K, {x.shape[1]}, out) in cheb_conv, but got {shorten(kernel.shape)}.")
     _check_bound("cheb_conv", normalize, lambda_max)
     scale = root_of_degrees(graph, False, x.dtype) if normalize else None
     degrees = None if normalize else wide_sums(f"{indices_of(graph)}->i", graph)[:, None]
@@ -110,7 +110,7 @@ def _check_bound(layer: str, normalize: bool, lambda_max: float | None) -> None:
             "normalize=False. Twice the largest degree is such a bound."
         )
     if isinstance(lambda_max, int | float) and not lambda_max > 0:
-        raise ShapeError(f"Expected a positive lambda_max in {layer}, but got {represented(lambda_max)}.")
+        raise ShapeError(f"Expected a positive lambda_max in {layer}, but got {short_repr(lambda_max)}.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.errors import ShapeError, shortened
+from jsparse.errors import ShapeError, shorten
 from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, indices_of, of_ones, one_of
 from jsparse.nn.aggregation import counts
@@ -60,7 +60,7 @@ def edge_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], 
     if jnp.ndim(messages) != 2 or len(messages) != pattern.nse:
         raise ShapeError(
             f"Expected the mlp of edge_conv to give ({pattern.nse}, out), a row for each edge, but got "
-            f"{shortened(jnp.shape(messages))}."
+            f"{shorten(jnp.shape(messages))}."
         )
     messages = messages if is_edge is None else jnp.where(is_edge, messages, 0)
     found = SparseTensor(messages.reshape(-1), pattern.extended([messages.shape[1]]))

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from jsparse.errors import ShapeError, shortened
+from jsparse.errors import ShapeError, shorten
 from jsparse.graph.graphs import Graph
 from jsparse.nn.aggregation import reduce_neighbours
 from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, check_sizes, chosen, pair
@@ -48,7 +48,7 @@ def gin_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], e
     graph, source, target = operands(graph, x, "gin_conv")
     check_same_features(source, target, "gin_conv")
     if jnp.ndim(eps):
-        raise ShapeError(f"Expected eps as a number in gin_conv, but got shape {shortened(jnp.shape(eps))}.")
+        raise ShapeError(f"Expected eps as a number in gin_conv, but got shape {shorten(jnp.shape(eps))}.")
     own = (1 + wide(jnp.asarray(eps, target.dtype))) * wide(target)
     return mlp(round_to_operands(own + reduce_neighbours(graph, source, "sum"), graph, source, target))
 

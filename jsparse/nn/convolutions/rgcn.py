@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike, DTypeLike
 
-from jsparse.compiler.dtypes import unrounded
-from jsparse.errors import ShapeError, shortened
+from jsparse.compiler.dtypes import arithmetic_dtype
+from jsparse.errors import ShapeError, shorten
 from jsparse.graph.degrees import inverse
 from jsparse.graph.graphs import Graph, is_pattern
 from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, check_sizes, chosen, pair
@@ -92,7 +92,7 @@ def basis_kernel(coefficients: ArrayLike, bases: ArrayLike) -> jax.Array:
     if coefficients.ndim != 2 or bases.ndim != 3 or coefficients.shape[1] != bases.shape[0]:
         raise ShapeError(
             f"Expected coefficients (relations, bases) and bases (bases, in, out) in basis_kernel, but got "
-            f"{shortened(coefficients.shape)} and {shortened(bases.shape)}."
+            f"{shorten(coefficients.shape)} and {shorten(bases.shape)}."
         )
     return jnp.einsum("rb,bcf->rcf", coefficients, bases)
 
@@ -103,7 +103,7 @@ def _means(graph: Any, dtype: DTypeLike) -> Any:
     A weight is both scaled and part of a row's sum. The two cotangents that it gets nearly cancel. So weights are
     converted to float32 first, and the cotangents are added in float32.
     """
-    graph = graph if is_pattern(graph) else graph.astype(unrounded(graph.dtype.name))
+    graph = graph if is_pattern(graph) else graph.astype(arithmetic_dtype(graph.dtype.name))
     sums = dense_sums("rij->ri", graph)
     sums = sums.astype(wide_float(sums.dtype, dtype))
     return einsum("rij,ri->rij", graph, inverse(sums))
@@ -117,8 +117,8 @@ def _check(graph: Graph, source: jax.Array, target: jax.Array, kernel: jax.Array
         raise ShapeError(
             f"Expected a graph (relations, targets, sources), features (sources, in) and (targets, target_in), and "
             f"kernels (relations, in, out) or (relations, blocks, in / blocks, out / blocks) in rgcn_conv, but got "
-            f"{shortened(graph.shape)}, {shortened(source.shape)}, {shortened(target.shape)} and "
-            f"{shortened(kernel.shape)}."
+            f"{shorten(graph.shape)}, {shorten(source.shape)}, {shorten(target.shape)} and "
+            f"{shorten(kernel.shape)}."
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jsparse.base.memo import memoize
-from jsparse.errors import ShapeError, represented, shortened
+from jsparse.errors import ShapeError, short_repr, shorten
 from jsparse.formats import Format, Pattern
 from jsparse.graph.graphs import Graph, of_ones
 from jsparse.nn.layer import Layer, check_sizes
@@ -47,7 +47,7 @@ def edges_to_attend(
     if self_loops and pattern.shape[0] > pattern.shape[1]:
         raise ShapeError(
             f"Expected a square graph for the self-loops of {layer}, or one whose sources begin with its targets, such "
-            f"as a sample of neighbours, but got shape {shortened(pattern.shape)}. Pass self_loops=False."
+            f"as a sample of neighbours, but got shape {shorten(pattern.shape)}. Pass self_loops=False."
         )
     whole = _with_loops(pattern) if self_loops else pattern
     if edge_features is None:
@@ -59,7 +59,7 @@ def edges_to_attend(
     if given.ndim != 2 or given.shape[0] != pattern.nse or not given.shape[1]:
         raise ShapeError(
             f"Expected features of edges ({pattern.nse}, features) in {layer}, in the order of the graph's stored "
-            f"entries, but got {shortened(given.shape)}."
+            f"entries, but got {shorten(given.shape)}."
         )
     features = floating(given)
     found = SparseTensor(features.reshape(-1), pattern.extended([features.shape[1]]))
@@ -74,7 +74,7 @@ def _on_edges(features: SparseTensor, pattern: Pattern | DynamicPattern, layer: 
     if not fits:
         raise ShapeError(
             f"Expected edge_features on the graph's pattern, extended by an axis of features, in {layer}, but got "
-            f"{represented(features)}."
+            f"{short_repr(features)}."
         )
     return features.values.reshape(pattern.nse, width)
 
@@ -192,7 +192,7 @@ def check_edge_kernel(features: SparseTensor | None, kernel: ArrayLike | None, l
     expected = (features.shape[-1], *like.shape[1:])
     found = dense_array(kernel, layer, f"an edge kernel {expected}")
     if found.shape != expected:
-        raise ShapeError(f"Expected an edge kernel {expected} in {layer}, but got {shortened(found.shape)}.")
+        raise ShapeError(f"Expected an edge kernel {expected} in {layer}, but got {shorten(found.shape)}.")
 
 
 def check_vectors(layer: str, heads: tuple[int, int], **given: Any) -> list[jax.Array]:
@@ -200,5 +200,5 @@ def check_vectors(layer: str, heads: tuple[int, int], **given: Any) -> list[jax.
     found = [dense_array(x, layer, f"{name} (heads, dim)") for name, x in given.items()]
     for name, x in zip(given, found, strict=True):
         if x.shape != heads:
-            raise ShapeError(f"Expected {name} (heads, dim), {heads}, in {layer}, but got {shortened(x.shape)}.")
+            raise ShapeError(f"Expected {name} (heads, dim), {heads}, in {layer}, but got {shorten(x.shape)}.")
     return found

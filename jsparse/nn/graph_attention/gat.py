@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from jsparse.errors import DTypeError, ShapeError, represented, shortened
+from jsparse.errors import DTypeError, ShapeError, short_repr, shorten
 from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, indices_of
 from jsparse.nn.graph_attention.edges import (
@@ -90,7 +90,7 @@ def gat_conv(
     Raises ShapeError for shapes that do not fit, DTypeError for a dense graph.
     """
     if edges is not None and not isinstance(edges, EdgeAttention):
-        raise DTypeError(f"Expected an EdgeAttention as edges= of gat_conv, but got {represented(edges)}.")
+        raise DTypeError(f"Expected an EdgeAttention as edges= of gat_conv, but got {short_repr(edges)}.")
     graph, source, target = operands(graph, x, "gat_conv", sparse=True)
     kernel = check_kernel(kernel, source.shape[1], 3, "gat_conv")
     kernel_target = kernel if kernel_target is None else kernel_target
@@ -98,7 +98,7 @@ def gat_conv(
     if kernel_target.shape[1:] != kernel.shape[1:]:
         raise ShapeError(
             f"Expected kernel_target with the heads of the kernel {kernel.shape} in gat_conv, but got "
-            f"{shortened(kernel_target.shape)}."
+            f"{shorten(kernel_target.shape)}."
         )
     heads = kernel.shape[1], kernel.shape[2]
     attention_source, attention_target = check_vectors(

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from jsparse.errors import ShapeError, shortened
+from jsparse.errors import ShapeError, shorten
 from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, indices_of
 from jsparse.nn.graph_attention.edges import (
@@ -90,7 +90,7 @@ def gatv2_conv(
     if received.shape[1:] != sent.shape[1:]:
         raise ShapeError(
             f"Expected kernel_target with the heads of kernel_source {kernel_source.shape} in gatv2_conv, but got "
-            f"{shortened(kernel_target.shape)}."
+            f"{shorten(kernel_target.shape)}."
         )
     check_edge_kernel(features, edge_kernel, sent, "gatv2_conv")
     kept = dropout_factors((pattern.nse, sent.shape[1]), dropout_rate, dropout_key, "gatv2_conv")

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from jsparse.errors import DTypeError, ShapeError, represented
+from jsparse.errors import DTypeError, ShapeError, short_repr
 from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, indices_of
 from jsparse.nn.attention import Projection
@@ -123,7 +123,7 @@ def _beside(sums: jax.Array, target: jax.Array, root: Projection | None, gate: A
 def _project(x: jax.Array, projection: Projection, name: str) -> jax.Array:
     if not isinstance(projection, Projection):
         raise DTypeError(
-            f"Expected a Projection(kernel, bias) as the {name} of transformer_conv, but got {represented(projection)}."
+            f"Expected a Projection(kernel, bias) as the {name} of transformer_conv, but got {short_repr(projection)}."
         )
     kernel = check_kernel(projection.kernel, x.shape[1], 3, "transformer_conv", f"{name} kernel")
     found = plus_bias(per_head(x, kernel), projection.bias, "transformer_conv", f"{name} bias")

@@ -6,13 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.errors import ShapeError, represented
+from jsparse.errors import ShapeError, short_repr
 
 
 def check_rate(rate: float, what: str) -> None:
     """Raise ShapeError unless the rate of dropout is a number from 0 to 1."""
     if not isinstance(rate, int | float | np.number) or not 0 <= rate <= 1:
-        raise ShapeError(f"Expected dropout_rate to be a number from 0 to 1 in {what}, but got {represented(rate)}.")
+        raise ShapeError(f"Expected dropout_rate to be a number from 0 to 1 in {what}, but got {short_repr(rate)}.")
 
 
 def dropout_factors(

@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 
 from jsparse.convert.composed import to_plain
 from jsparse.convert.slots import plain_pattern
-from jsparse.errors import PatternError, ShapeError, shortened
+from jsparse.errors import PatternError, ShapeError, shorten
 from jsparse.formats import Pattern
 from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.attention.fused import Extra, attend
@@ -119,7 +119,7 @@ def _check(
     if pattern is None or mask.ndim not in (2, 3):
         raise ShapeError(
             f"Expected a mask of shape (n, m) or (heads, n, m), a Pattern or a SparseTensor, in "
-            f"sparse_attention, but got {shortened(repr(mask) if pattern is not None else type(mask).__name__)}."
+            f"sparse_attention, but got {shorten(repr(mask) if pattern is not None else type(mask).__name__)}."
         )
     shapes = f"q {q.shape}, k {k.shape}, v {v.shape} and a mask of shape {tuple(mask.shape)} in sparse_attention"
     if min(q.ndim, k.ndim, v.ndim) < 2 or not q.ndim == k.ndim == v.ndim or q.shape[:-3] != k.shape[:-3]:

@@ -12,7 +12,7 @@ from jsparse.base.arrays import jax_array
 from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes
 from jsparse.convert.creation import as_sparse_operand
-from jsparse.errors import ShapeError, shortened
+from jsparse.errors import ShapeError, shorten
 from jsparse.formats import Format
 from jsparse.ops.einsum import einsum
 from jsparse.ops.reductions.stored import as_run
@@ -48,7 +48,7 @@ def diag(v: TensorLike, k: int = 0, *, format: Format | str | None = None) -> Sp
     if given.ndim != 2 or not isinstance(given, SparseTensor):
         raise ShapeError(
             f"Expected a vector, or a sparse matrix, for jsparse.diag, but got a {type(given).__name__} of shape "
-            f"{shortened(given.shape)}. Use jnp.diag for dense matrices."
+            f"{shorten(given.shape)}. Use jnp.diag for dense matrices."
         )
     return diagonal(given, k)
 

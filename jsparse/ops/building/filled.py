@@ -13,7 +13,7 @@ from jax.typing import DTypeLike
 from jsparse.base.arrays import parse_dtype
 from jsparse.base.limits import check_bytes
 from jsparse.convert.creation import of_any_array
-from jsparse.errors import PatternError, shortened
+from jsparse.errors import PatternError, shorten
 from jsparse.formats import Format, Pattern
 from jsparse.formats.build import Built
 from jsparse.formats.validate import sizes_of
@@ -90,7 +90,7 @@ def full(
     if layout is None or not layout.is_dense:
         raise PatternError(
             f"Expected a value of jsparse.full that is 0 where nothing is stored, but got {fill_value:.4g}, which "
-            f"would be stored for every element of shape {shortened(sizes)}. Write jnp.full(shape, x), "
+            f"would be stored for every element of shape {shorten(sizes)}. Write jnp.full(shape, x), "
             f'jsparse.full(shape, x, format="dense"), or jsparse.SparseTensor(jnp.full(P.nse, x), P) for a pattern P.'
         )
     check_bytes(sizes, float_or(kind), "the values of all elements", "Ask for fewer.")

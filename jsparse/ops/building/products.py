@@ -13,7 +13,7 @@ import numpy as np
 from jsparse.base import _native
 from jsparse.base.arrays import Array, allocate_aligned, jax_array
 from jsparse.convert.creation import as_sparse_operand
-from jsparse.errors import ShapeError, shortened
+from jsparse.errors import ShapeError, shorten
 from jsparse.formats import Format, Pattern
 from jsparse.formats.build import index_dtype
 from jsparse.formats.levels import COMPRESSED, DENSE
@@ -46,9 +46,7 @@ def block_diag(mats: Iterable[SparseLike], *, format: Format | str | None = None
     given = as_tensors(mats, "block_diag")
     if any(tensor.ndim > 2 for tensor in given):
         worst = max(given, key=lambda tensor: tensor.ndim)
-        raise ShapeError(
-            f"Expected matrices for jsparse.block_diag, but got a tensor of shape {shortened(worst.shape)}."
-        )
+        raise ShapeError(f"Expected matrices for jsparse.block_diag, but got a tensor of shape {shorten(worst.shape)}.")
     blocks = [tensor if tensor.ndim == 2 else as_row(tensor) for tensor in given]
     starts = [[0, *accumulate(block.shape[dim] for block in blocks)] for dim in (0, 1)]
     shape = (starts[0].pop(), starts[1].pop())

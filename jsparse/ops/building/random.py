@@ -14,7 +14,7 @@ from jax.typing import DTypeLike
 
 from jsparse.base.arrays import Array
 from jsparse.convert.dynamic_creation import from_coordinate_blocks
-from jsparse.errors import ShapeError, represented, shortened
+from jsparse.errors import ShapeError, short_repr, shorten
 from jsparse.formats import Format, Pattern
 from jsparse.formats.dynamic import DynamicType, sufficient_nse
 from jsparse.formats.validate import sizes_of
@@ -66,7 +66,7 @@ def random(
     count, kind = _count(sizes, nse, density), float_or(dtype)
     layout = default_in(sizes, count) if format is None else Format.plain(format, len(sizes))
     if max((*sizes, count)) >= 2**31:
-        check_width(np.dtype(np.int64), f"a random tensor of shape {shortened(sizes)}")
+        check_width(np.dtype(np.int64), f"a random tensor of shape {shorten(sizes)}")
     if isinstance(key, jax.core.Tracer):
         return _random(key, sizes, count, kind, layout, sampler)
     with jax.ensure_compile_time_eval():
@@ -105,13 +105,13 @@ def _count(sizes: tuple[int, ...], nse: int | None, density: float | None) -> in
         except (TypeError, ValueError):  # it is traced, or no number
             share = -1
         if not 0 <= share <= 1:
-            raise ShapeError(f"Expected a known density= from 0 to 1, but got {represented(density)}.")
+            raise ShapeError(f"Expected a known density= from 0 to 1, but got {short_repr(density)}.")
         return round(share * total)
     count = as_integer(nse, "nse= of jsparse.random")
     if not 0 <= count <= total:
         raise ShapeError(
-            f"Expected nse= from 0 to {shortened(total)}, the elements of a tensor of shape {shortened(sizes)}, but "
-            f"got {shortened(count)}."
+            f"Expected nse= from 0 to {shorten(total)}, the elements of a tensor of shape {shorten(sizes)}, but "
+            f"got {shorten(count)}."
         )
     return count
 

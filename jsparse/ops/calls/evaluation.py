@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from jsparse.base.dataclass import dataclass
-from jsparse.errors import DTypeError, shortened
+from jsparse.errors import DTypeError, shorten
 from jsparse.notation import Access
 from jsparse.notation.statement import Call, Product
 from jsparse.notation.terms import base_and_exponent
@@ -90,7 +90,7 @@ class _Evaluation:
         except (TypeError, ValueError) as error:
             dtypes = ", ".join(str(jnp.result_type(x)) for x in arguments)
             raise DTypeError(
-                f"Expected arguments of dtypes that JAX computes '{shortened(str(call))}' of, but got {dtypes}. "
+                f"Expected arguments of dtypes that JAX computes '{shorten(str(call))}' of, but got {dtypes}. "
                 f"Convert operands with .astype."
             ) from error
 

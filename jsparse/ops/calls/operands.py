@@ -15,10 +15,10 @@ from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 from jsparse.formats import Pattern
 from jsparse.notation import Access, IndexVar, Product, Statement
-from jsparse.planning.desugaring import desugared
+from jsparse.planning.desugaring import desugar_statement
 from jsparse.planning.planned import as_array, as_operand, plan_statement
 from jsparse.planning.signature import OutFormat, is_sparse, pattern_of
-from jsparse.planning.term import check_rank, checked_sizes
+from jsparse.planning.term import check_rank, infer_sizes
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import PatternLike
 
@@ -115,7 +115,7 @@ class Operands:
 
     def _evaluate_access(self, access: Access, indices: tuple[IndexVar, ...], out_format: OutFormat) -> Any:
         statement = Statement(Access(_SAMPLE, indices), (Product(1, (access,)),))
-        rewritten = desugared(self.text, statement, self.tensors, None)
+        rewritten = desugar_statement(self.text, statement, self.tensors, None)
         tensors, shape = {**self.tensors, **rewritten.relations}, self.shape(indices)
         return plan_statement(self.text, rewritten.statement, tensors, out_format, None, shape=shape).run()
 
@@ -144,7 +144,7 @@ def operands_of(
     given = pattern_of(out_format) if is_sparse(out_format) else None
     shapes = [shape] if given is None or len(given.shape) != len(target.indices) else [given.shape, shape]
     found += [_direct(target, one) for one in shapes if one is not None and len(one) == len(target.indices)]
-    return Operands(text, tensors, checked_sizes(text, found))
+    return Operands(text, tensors, infer_sizes(text, found))
 
 
 def _direct(access: Access, shape: Sequence[int]) -> tuple[Access, tuple[int, ...]]:

@@ -23,15 +23,15 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from jsparse.errors import shortened
+from jsparse.errors import shorten
 from jsparse.formats import Pattern
 from jsparse.notation import Access, IndexVar, Product, Statement
 from jsparse.notation.background import dense_background
 from jsparse.notation.statement import Call
 from jsparse.ops.calls.operands import Operands, Place
 from jsparse.ops.calls.support import supports
-from jsparse.planning.signature import OutFormat, PatternRef, is_sparse, pattern_of, stored_on
-from jsparse.planning.term import extended_to
+from jsparse.planning.signature import OutFormat, PatternRef, is_sparse, pattern_of, places_of
+from jsparse.planning.term import extend_to_target
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
 
 
@@ -157,9 +157,9 @@ class Places:
         pattern = pattern_of(given)
         if pattern is None or len(pattern.shape) == len(target.indices):
             return Place(_names(target), pattern)
-        (on,) = stored_on([given])
+        (on,) = places_of([given])
         assert isinstance(on, PatternRef)
-        found = extended_to(self.operands.text, target, on, self.operands.sizes).pattern
+        found = extend_to_target(self.operands.text, target, on, self.operands.sizes).pattern
         if isinstance(pattern, DynamicPattern):
             assert not isinstance(found, Pattern)
             return Place(_names(target), pattern.with_type(found))
@@ -197,7 +197,7 @@ class Places:
         is_of_result = set(call.variables()) <= set(self.statement.target.variables())
         advice = f"Multiply it by a SparseTensor or a pattern with the indices {names} to say where it is needed"
         advice += ", or pass out_format='dense' for all of its values. " if is_of_result else ". "
-        what = f"{shortened(str(call), 60)} in '{self.operands.text}'"
+        what = f"{shorten(str(call), 60)} in '{self.operands.text}'"
         raise dense_background(what, self.known.value_of_nothing(call, self.nested), advice)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 
 from jsparse.base.arrays import Array
-from jsparse.errors import PatternError, ShapeError, shortened
+from jsparse.errors import PatternError, ShapeError, shorten
 from jsparse.formats import Format
 from jsparse.notation import Access
 from jsparse.notation.background import dense_background
@@ -36,9 +36,9 @@ def broadcast_multiply(
         shape = broadcast_shape(symbol, lhs, rhs)
         if not _is_held(shape, lhs, rhs):
             tensor = lhs if isinstance(lhs, SparseTensor) else rhs
-            whole = shortened(shape)
+            whole = shorten(shape)
             raise PatternError(
-                f"Expected A {symbol} x to repeat no dimension of A, of shape {shortened(tensor.shape)}, or x to have "
+                f"Expected A {symbol} x to repeat no dimension of A, of shape {shorten(tensor.shape)}, or x to have "
                 f"as many elements as the product, of shape {whole}, which would be a dense array. To store the "
                 f"entries that are repeated write jsparse.broadcast_to(A, {whole}) {symbol} x, which is sparse."
             )
@@ -106,7 +106,7 @@ def check_size(symbol: str, lhs: SparseTensor | jax.Array, rhs: SparseTensor | j
     shape = broadcast_shape(symbol, lhs, rhs)
     if not _is_held(shape, lhs, rhs):
         both = isinstance(lhs, SparseTensor) and isinstance(rhs, SparseTensor)
-        repeated = f"jsparse.broadcast_to(A, {shortened(shape)}) {symbol} B"
+        repeated = f"jsparse.broadcast_to(A, {shorten(shape)}) {symbol} B"
         advice = f"To store the entries that are repeated write {repeated}. " if both else ""
         raise dense_background(f"A {symbol} {'B' if both else 'x'}", None, advice, shape)
 
@@ -128,7 +128,7 @@ def common_shape(what: str, first: Sequence[int], *shapes: Sequence[int]) -> tup
         ndim = max(len(found), len(shape))
         left, right = ((1,) * (ndim - len(sizes)) + tuple(sizes) for sizes in (found, shape))
         if any(m != n and 1 not in (m, n) for m, n in zip(left, right, strict=True)):
-            given = " and ".join(map(shortened, (first, *shapes)))
+            given = " and ".join(map(shorten, (first, *shapes)))
             raise ShapeError(
                 f"Expected the shapes of {what} to broadcast, but got {given}. Sizes have to agree from the right, or "
                 f"be 1."

@@ -16,7 +16,7 @@ import numpy as np
 
 from jsparse.base.arrays import Array, check_python_int, jax_array
 from jsparse.convert.creation import as_sparse_operand
-from jsparse.errors import DTypeError, shortened
+from jsparse.errors import DTypeError, shorten
 from jsparse.notation import Access, Product, Statement
 from jsparse.notation.background import ABSENT, UNKNOWN, Background, State, background, dense_background, is_zero
 from jsparse.notation.statement import Call
@@ -104,7 +104,7 @@ def _cause(given: Sequence[SparseTensor | Array], numbers: Sequence[Background])
     for x, number in zip(given, numbers, strict=True):
         if number is UNKNOWN:
             shape = "" if np.size(x) != 1 else ", and it is traced"
-            return f"An operand of shape {shortened(np.shape(x))} is not known to be a number for which it is{shape}. "
+            return f"An operand of shape {shorten(np.shape(x))} is not known to be a number for which it is{shape}. "
     return ""
 
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.convert.creation import as_sparse_operand
-from jsparse.errors import ShapeError, represented, shortened
+from jsparse.errors import ShapeError, short_repr, shorten
 from jsparse.notation.functions import COMPARISONS
 from jsparse.ops.elementwise.called import apply_elementwise
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
@@ -108,8 +108,8 @@ def allclose(
     one, other = _operands("allclose", A, B)
     if np.shape(one) != np.shape(other):
         raise ShapeError(
-            f"Expected operands of jsparse.allclose of one shape, but got {shortened(np.shape(one))} and "
-            f"{shortened(np.shape(other))}."
+            f"Expected operands of jsparse.allclose of one shape, but got {shorten(np.shape(one))} and "
+            f"{shorten(np.shape(other))}."
         )
     if not isinstance(one, SparseTensor) or not isinstance(other, SparseTensor):
         a, b = (x.todense() if isinstance(x, SparseTensor) else x for x in (one, other))
@@ -132,7 +132,7 @@ def _compare(symbol: str, lhs: TensorLike, rhs: TensorLike) -> SparseTensor | ja
 def _advice(symbol: str, x: Any) -> str:
     complement, is_tensor = COMPLEMENTS[symbol], isinstance(x, SparseTensor)
     is_number = np.size(x) == 1 and not is_tensor and not isinstance(x, jax.core.Tracer)
-    shown = "B" if is_tensor else represented(x) if is_number else "x"
+    shown = "B" if is_tensor else short_repr(x) if is_number else "x"
     name = COMPARISONS[complement].path.rpartition(".")[2]
     has_operator = not is_tensor and complement not in ("==", "!=")
     written = f"A {complement} {shown}" if has_operator else f"jsparse.{name}(A, {shown})"

@@ -11,7 +11,7 @@ import numpy as np
 from jsparse.base.arrays import jax_array
 from jsparse.convert.composed import with_values
 from jsparse.convert.creation import as_sparse_operand
-from jsparse.errors import PatternError, ShapeError, shortened
+from jsparse.errors import PatternError, ShapeError, shorten
 from jsparse.formats import Pattern
 from jsparse.ops.elementwise.broadcast import elements_at_slots
 from jsparse.tensor.composed import ComposedTensor
@@ -77,8 +77,8 @@ def _at_entries(what: str, tensor: SparseTensor, x: Any) -> jax.Array:
     sizes = zip(reversed(array.shape), reversed(tensor.shape), strict=False)
     if array.ndim > tensor.ndim or any(size not in (1, whole) for size, whole in sizes):
         raise ShapeError(
-            f"Expected the arrays of {what} to broadcast to the shape {shortened(tensor.shape)} of the tensor, but got "
-            f"{shortened(array.shape)}. Numbers for the stored entries are a tensor, A.with_values(x)."
+            f"Expected the arrays of {what} to broadcast to the shape {shorten(tensor.shape)} of the tensor, but got "
+            f"{shorten(array.shape)}. Numbers for the stored entries are a tensor, A.with_values(x)."
         )
     return elements_at_slots(what, tensor, array)
 

@@ -167,9 +167,9 @@ class ExplainedKernel:
             if self.backend != DEFAULT:
                 yield "backend", self.backend
             yield f"schedule, of estimated cost {plan.cost}", str(plan.schedule)
-            if plan.rejected:
-                shown = plan.rejected[:REJECTED_SHOWN]
-                title = f"rejected loop orders, {len(shown)} best of {len(plan.rejected)}"
+            if plan.alternatives:
+                shown = plan.alternatives[:REJECTED_SHOWN]
+                title = f"rejected loop orders, {len(shown)} best of {len(plan.alternatives)}"
                 yield title, "\n".join(f"{name}: {cost}" for name, cost in shown)
             yield NEST, str(self.nest)
 

@@ -205,9 +205,11 @@ def _of_joint(terms: Sequence[Term], values: Sequence[object]) -> Iterator[Expla
         scale = [] if term.coefficient == 1 else [f"{term.coefficient:g}"]
         product = " * ".join([*scale, *map(str, written.factors)])
         texts.append(product if texts else f"{written.target} = {product}")
-        assert term.scaled_spec is not None
-        specs.append(term.scaled_spec)
-    yield from sum_kernels(specs, [term.scaled_factor_dtypes for term in terms], np.dtype(terms[0].dtype), texts)
+        assert term.spec_with_coefficient is not None
+        specs.append(term.spec_with_coefficient)
+    yield from sum_kernels(
+        specs, [term.factor_dtypes_with_coefficient for term in terms], np.dtype(terms[0].dtype), texts
+    )
 
 
 def _of_term(work: Term, values: Sequence[object], formats: tuple[tuple[str, str], ...]) -> ExplainedKernel:

@@ -15,7 +15,7 @@ from jsparse.base import _native
 from jsparse.base.arrays import Array, allocate_aligned, jax_array
 from jsparse.base.limits import parse_nse
 from jsparse.convert.creation import of_any_array
-from jsparse.errors import DTypeError, PatternError, ShapeError, represented, shortened
+from jsparse.errors import DTypeError, PatternError, ShapeError, short_repr, shorten
 from jsparse.formats import Pattern
 from jsparse.ops.indexing.at_coords import elements_at, locate
 from jsparse.ops.indexing.index import read_index
@@ -125,8 +125,8 @@ def take_along_axis(self: SparseTensor, indices: ArrayLike, axis: int = -1) -> j
     wanted = tuple(n if dim == at else size for dim, (n, size) in enumerate(zip(given.shape, self.shape, strict=False)))
     if given.ndim != self.ndim or any(n not in (size, 1) for n, size in zip(given.shape, wanted, strict=True)):
         raise ShapeError(
-            f"Expected indices of jsparse.take_along_axis of shape {shortened(self.shape)} but for axis {axis}, or "
-            f"with sizes of 1, but got {shortened(given.shape)}."
+            f"Expected indices of jsparse.take_along_axis of shape {shorten(self.shape)} but for axis {axis}, or "
+            f"with sizes of 1, but got {shorten(given.shape)}."
         )
     size = self.shape[at]
     if not isinstance(given, jax.core.Tracer):
@@ -155,9 +155,9 @@ def _axis(axis: int | None, ndim: int) -> int:
     try:
         dim = operator.index(axis)
     except TypeError as error:
-        raise DTypeError(f"Expected axis= of A.take to be an integer, but got {represented(axis)}.") from error
+        raise DTypeError(f"Expected axis= of A.take to be an integer, but got {short_repr(axis)}.") from error
     if not -ndim <= dim < ndim:
-        raise ShapeError(f"Expected axis= of A.take from {-ndim} to {ndim - 1}, but got {shortened(dim)}.")
+        raise ShapeError(f"Expected axis= of A.take from {-ndim} to {ndim - 1}, but got {shorten(dim)}.")
     return dim % ndim
 
 
@@ -204,7 +204,7 @@ def elements_where(tensor: PatternLike, mask: SparseTensor) -> jax.Array:
     check_leaves(mask, "the mask in A[mask]")
     if mask.shape != tensor.shape:
         raise ShapeError(
-            f"Expected a mask of the shape {shortened(tensor.shape)} of the tensor, but got {shortened(mask.shape)}."
+            f"Expected a mask of the shape {shorten(tensor.shape)} of the tensor, but got {shorten(mask.shape)}."
         )
     if mask.dtype != np.bool_:
         raise DTypeError(

@@ -16,7 +16,7 @@ import numpy as np
 from jsparse.base.arrays import Array, is_integer
 from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_constant
-from jsparse.errors import NotYetSupportedError, ShapeError, shortened
+from jsparse.errors import NotYetSupportedError, ShapeError, shorten
 from jsparse.ops.indexing.selection import Label, Selection, Strided
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -158,7 +158,7 @@ def _insert_full_slices(parts: Sequence[Any], shape: Shape) -> list[Any]:
     given = sum(map(_width, parts))
     if given > len(shape) or len(dots) > 1:
         raise ShapeError(
-            f"Expected at most {len(shape)} indices and one '...' for a tensor of shape {shortened(shape)}, but got "
+            f"Expected at most {len(shape)} indices and one '...' for a tensor of shape {shorten(shape)}, but got "
             f"{given} and {len(dots)}. Leave out the rest."
         )
     at = dots[0] if dots else len(parts)
@@ -177,7 +177,7 @@ def _as_strided(item: slice, size: int) -> Strided:
     try:
         start, stop, step = item.indices(size)
     except (TypeError, ValueError) as error:
-        raise _not_supported_error(f"the slice {shortened(item)}") from error
+        raise _not_supported_error(f"the slice {shorten(item)}") from error
     most = max(size, 1)  # any longer step selects the same: one coordinate at most
     return Strided(start, min(max(step, -most), most), len(range(start, stop, step)), size)
 
@@ -196,7 +196,7 @@ def _tables(part: Array, dim: int, shape: Shape) -> Sequence[Array]:
         if part.shape != shape[dim : dim + part.ndim]:
             raise ShapeError(
                 f"Expected a mask of shape {shape[dim : dim + part.ndim]}, the size of each dimension that it indexes "
-                f"in a tensor of shape {shortened(shape)}, but got {part.shape}."
+                f"in a tensor of shape {shorten(shape)}, but got {part.shape}."
             )
         return np.nonzero(part)
     return [_wrap_table(np.asarray(part), dim, shape)]
@@ -217,8 +217,8 @@ def _wrap_table(table: np.ndarray, dim: int, shape: Shape) -> np.ndarray:
 def _outside(what: str, dim: int, shape: Shape, at: object) -> ShapeError:
     size = shape[dim]
     return ShapeError(
-        f"Expected {what} from {-size} to {size - 1} for dimension {dim} of a tensor of shape {shortened(shape)}, but "
-        f"got {shortened(at)}."
+        f"Expected {what} from {-size} to {size - 1} for dimension {dim} of a tensor of shape {shorten(shape)}, but "
+        f"got {shorten(at)}."
     )
 
 
@@ -230,7 +230,7 @@ def _align_tables(tables: dict[int, Any], truths: Sequence[bool]) -> tuple[dict[
     try:
         common = np.broadcast_shapes(*shapes)
     except ValueError as error:
-        raise ShapeError(f"Expected arrays of indices whose shapes broadcast, but got {shortened(shapes)}.") from error
+        raise ShapeError(f"Expected arrays of indices whose shapes broadcast, but got {shorten(shapes)}.") from error
     if not all(truths):  # a table with one point has none beside False
         xp = {True: jnp, False: np}
         return {

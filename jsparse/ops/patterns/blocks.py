@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from jsparse.errors import PatternError, ShapeError, shortened
+from jsparse.errors import PatternError, ShapeError, shorten
 from jsparse.formats import Pattern
 from jsparse.formats.progressions import Progressions
 from jsparse.formats.validate import sizes_of
@@ -103,7 +103,7 @@ def random_blocks(
     if wanted > columns:
         raise ShapeError(
             f"Expected per_row of jsparse.pattern.random_blocks to be at most {columns}, the number of blocks in "
-            f"{shape[1]:,} columns, but got {shortened(wanted)}."
+            f"{shape[1]:,} columns, but got {shorten(wanted)}."
         )
     if isinstance(key, jax.core.Tracer):
         raise PatternError(

@@ -9,7 +9,7 @@ import numpy as np
 
 from jsparse.base.limits import check_memory
 from jsparse.convert.slots import to_slots
-from jsparse.errors import FormatError, ShapeError, shortened
+from jsparse.errors import FormatError, ShapeError, shorten
 from jsparse.formats import Format, Level, Pattern, default_format
 from jsparse.formats.composed import ComposedFormat
 from jsparse.formats.format import is_auto
@@ -48,9 +48,7 @@ def as_count(x: int, name: str, what: str, least: int = 0) -> int:
     """Convert an argument to an integer. Raises ShapeError if it is no known integer, or less than `least`."""
     count = as_integer(x, f"{name} of jsparse.pattern.{what}")
     if count < least:
-        raise ShapeError(
-            f"Expected {name} of jsparse.pattern.{what} to be {least} or more, but got {shortened(count)}."
-        )
+        raise ShapeError(f"Expected {name} of jsparse.pattern.{what} to be {least} or more, but got {shorten(count)}.")
     return count
 
 
@@ -97,5 +95,5 @@ def exactly(what: str, rows: list[np.ndarray], shape: tuple[int, ...], layout: F
             return pattern
     raise FormatError(
         f"Expected a format that stores the {count:,} entries of jsparse.pattern.{what} and nothing else, but "
-        f"{shortened(layout)} stores others, too. Use csr or coo."
+        f"{shorten(layout)} stores others, too. Use csr or coo."
     )

@@ -11,7 +11,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jsparse.base.arrays import host_array
-from jsparse.errors import DTypeError, PatternError, ShapeError, shortened
+from jsparse.errors import DTypeError, PatternError, ShapeError, shorten
 from jsparse.formats import Format, Pattern, default_format
 from jsparse.formats.build import check_nse
 from jsparse.formats.progressions import Progressions
@@ -61,7 +61,7 @@ def _tokens(tokens: Any, size: int) -> np.ndarray:
         if count > size:
             raise ShapeError(
                 f"Expected at most {size:,} tokens in jsparse.pattern.global_, as many as there are rows and columns, "
-                f"but got {shortened(count)}."
+                f"but got {shorten(count)}."
             )
         return row_numbers(count)
     given = host_array(tokens, "the tokens of jsparse.pattern.global_ to be integers")

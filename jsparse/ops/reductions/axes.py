@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jsparse.errors import ShapeError, shortened
+from jsparse.errors import ShapeError, shorten
 from jsparse.notation.ellipsis import letters_of
 from jsparse.tensor.sparse_tensor import Axis, SparseTensor
 
@@ -40,7 +40,7 @@ def elements_per_result(tensor: SparseTensor, reduced: Sequence[int], name: str)
     kept = prod(size for at, size in enumerate(tensor.shape) if at not in reduced)
     if not total and kept and name in ("max", "min", "argmax", "argmin"):
         raise ShapeError(
-            f"Expected elements to reduce in A.{name}, but the reduced dimensions of shape {shortened(tensor.shape)} "
+            f"Expected elements to reduce in A.{name}, but the reduced dimensions of shape {shorten(tensor.shape)} "
             f"have none, and an empty {name} has no value. Pass stored=True, or reduce other dimensions."
         )
     return total

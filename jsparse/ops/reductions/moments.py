@@ -16,7 +16,7 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from jsparse.base.arrays import parse_dtype
-from jsparse.compiler.dtypes import part, unrounded
+from jsparse.compiler.dtypes import arithmetic_dtype, part
 from jsparse.convert.creation import of_any_array
 from jsparse.ops.reductions.axes import axes_to_reduce, elements_per_result, with_kept_axes
 from jsparse.ops.reductions.reductions import mean
@@ -84,7 +84,7 @@ def std(
 def _spread(tensor: SparseTensor, reduced: tuple[int, ...], ddof: float, stored: bool) -> jax.Array:
     """Compute the variance over the dimensions `reduced`, without rounding to a narrow float."""
     inexact = jnp.issubdtype(tensor.dtype, jnp.inexact)
-    wide = tensor.astype(unrounded(tensor.dtype.name) if inexact else jnp.result_type(float))
+    wide = tensor.astype(arithmetic_dtype(tensor.dtype.name) if inexact else jnp.result_type(float))
     dtype = np.dtype(part(wide.dtype.name))
     number: Any = counts(tensor, reduced).astype(dtype)
     center = mean(wide, reduced, keepdims=True, stored=stored)

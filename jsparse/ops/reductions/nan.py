@@ -15,7 +15,7 @@ from jax.typing import DTypeLike
 
 from jsparse._compat import allow_infinities
 from jsparse.base.arrays import parse_dtype
-from jsparse.compiler.dtypes import part, unrounded
+from jsparse.compiler.dtypes import arithmetic_dtype, part
 from jsparse.convert.creation import of_any_array
 from jsparse.ops.reductions import reductions
 from jsparse.ops.reductions.axes import axes_to_reduce, elements_per_result, with_kept_axes
@@ -71,7 +71,7 @@ def nanmean(
     target = self.dtype if dtype is None else parse_dtype(dtype, "dtype= of jsparse.nanmean")
     left_out: Any = sum_of_entries(self.map(jnp.isnan), reduced, jnp.int32, "dense")
     number: Any = counts(self, reduced) if stored else elements_per_result(self, reduced, "nanmean")
-    number = (number - left_out).astype(part(unrounded(self.dtype.name)))
+    number = (number - left_out).astype(part(arithmetic_dtype(self.dtype.name)))
     found = (wide_sum(_replace_nan(self, 0), reduced) / number).astype(target)
     return with_kept_axes(found, reduced, self.ndim, keepdims)
 

@@ -10,7 +10,7 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from jsparse.base.arrays import parse_dtype
-from jsparse.compiler.dtypes import part, unrounded
+from jsparse.compiler.dtypes import arithmetic_dtype, part
 from jsparse.convert.creation import of_any_array
 from jsparse.ops.reductions.axes import axes_to_reduce, elements_per_result, with_kept_axes
 from jsparse.ops.reductions.stored import (
@@ -86,7 +86,9 @@ def mean(
     if stored:
         number = jnp.maximum(_entry_counts(tensor, reduced), 1)
     else:
-        number = jnp.asarray(float(elements_per_result(self, reduced, "mean")), part(unrounded(tensor.dtype.name)))
+        number = jnp.asarray(
+            float(elements_per_result(self, reduced, "mean")), part(arithmetic_dtype(tensor.dtype.name))
+        )
     return _restore_axes((total / number).astype(target), reduced, self, keepdims)
 
 
@@ -212,7 +214,7 @@ def _propagate_nan(other: jax.Array, full: jax.Array) -> jax.Array:
 
 
 def _entry_counts(tensor: SparseTensor, reduced: tuple[int, ...]) -> Any:
-    return counts(tensor, reduced).astype(part(unrounded(tensor.dtype.name)))
+    return counts(tensor, reduced).astype(part(arithmetic_dtype(tensor.dtype.name)))
 
 
 def _nonzero(tensor: SparseTensor) -> SparseTensor:

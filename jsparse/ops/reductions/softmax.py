@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from jsparse._compat import same_varying, with_checkpoint_name
-from jsparse.compiler.dtypes import unrounded
+from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.convert.composed import in_digits, to_plain
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import DTypeError
@@ -164,7 +164,7 @@ def _in_digits(tensor: ComposedTensor, reduced: Sequence[int]) -> tuple[SparseTe
 
 def _wide(tensor: SparseTensor) -> SparseTensor:
     """Convert narrow floats to the dtype in which they are summed."""
-    dtype = unrounded(tensor.dtype.name)
+    dtype = arithmetic_dtype(tensor.dtype.name)
     return tensor if tensor.dtype == dtype else tensor.astype(dtype)
 
 

@@ -19,7 +19,7 @@ from jax.typing import DTypeLike
 
 from jsparse.base.limits import check_bytes
 from jsparse.base.memo import Owner, memoize
-from jsparse.compiler.dtypes import unrounded
+from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.compiler.semiring import Semiring
 from jsparse.errors import DTypeError
 from jsparse.formats import Format, Pattern
@@ -50,7 +50,7 @@ def sum_of_entries(
 
 def wide_sum(tensor: SparseTensor, reduced: Sequence[int]) -> Any:
     """Sum over the dimensions `reduced` into a dense array, without rounding to a narrow float."""
-    dtype = unrounded(tensor.dtype.name)  # neither the sum nor the number of elements need fit a float16
+    dtype = arithmetic_dtype(tensor.dtype.name)  # neither the sum nor the number of elements need fit a float16
     return sum_of_entries(tensor, reduced, dtype, "dense")
 
 

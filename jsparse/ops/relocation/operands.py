@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jsparse.convert.creation import as_sparse_operand
-from jsparse.errors import DTypeError, ShapeError, represented, shortened
+from jsparse.errors import DTypeError, ShapeError, short_repr, shorten
 from jsparse.tensor.leaves import with_sound_leaves
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor
 
@@ -44,7 +44,7 @@ def as_integer(x: Any, expected: str) -> int:
     try:
         return operator.index(x)
     except TypeError as error:
-        raise ShapeError(f"Expected {expected} to be a known integer, but got {represented(x)}.") from error
+        raise ShapeError(f"Expected {expected} to be a known integer, but got {short_repr(x)}.") from error
 
 
 def as_axis(axis: object, ndim: int, what: str) -> int:
@@ -53,7 +53,7 @@ def as_axis(axis: object, ndim: int, what: str) -> int:
     if not -ndim <= at < ndim:
         raise ShapeError(
             f"Expected an axis of jsparse.{what} from {-ndim} to {ndim - 1}, for {ndim} dimensions, but got "
-            f"{shortened(at)}."
+            f"{shorten(at)}."
         )
     return at % ndim
 
@@ -65,5 +65,5 @@ def as_axes(axis: Any, ndim: int, what: str) -> tuple[int, ...]:
     given = axis if isinstance(axis, Sequence) else [axis]
     axes = tuple(as_axis(one, ndim, what) for one in given)
     if len(set(axes)) < len(axes):
-        raise ShapeError(f"Expected different axes for jsparse.{what}, but got {shortened(axis)}.")
+        raise ShapeError(f"Expected different axes for jsparse.{what}, but got {shorten(axis)}.")
     return axes

@@ -15,7 +15,7 @@ import numpy as np
 from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 from jsparse.convert.dynamic_creation import from_traced_coords
-from jsparse.errors import ShapeError, shortened
+from jsparse.errors import ShapeError, shorten
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import extend_type, pad_arrays, transpose_type
 from jsparse.formats.validate import sizes_of
@@ -124,7 +124,7 @@ def _check_largest(relocation: Relocation) -> None:
     largest = max(one.largest for one in relocation.maps)
     if largest >= 2**63:
         raise ShapeError(
-            f"Expected positions that an int64 counts, but those of shape {shortened(relocation.shape)} reach "
+            f"Expected positions that an int64 counts, but those of shape {shorten(relocation.shape)} reach "
             f"{float(largest):.3g}. Reshape in steps whose merged dimensions have fewer than 2**63 elements."
         )
 

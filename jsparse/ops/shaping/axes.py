@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from jsparse.base.dataclass import dataclass
 from jsparse.convert.creation import of_any_array
-from jsparse.errors import ShapeError, shortened
+from jsparse.errors import ShapeError, shorten
 from jsparse.formats import DynamicType, Pattern
 from jsparse.formats.dynamic import extend_type
 from jsparse.ops.einsum import einsum
@@ -110,8 +110,8 @@ def squeeze(a: SparseLike, axis: Axis = None) -> SparseTensor | jax.Array:
         dims = as_axes(axis, tensor.ndim, "squeeze")
     if any(tensor.shape[dim] != 1 for dim in dims):
         raise ShapeError(
-            f"Expected axes of size 1 to squeeze, but got axis {shortened(axis)} of a tensor of shape "
-            f"{shortened(tensor.shape)}."
+            f"Expected axes of size 1 to squeeze, but got axis {shorten(axis)} of a tensor of shape "
+            f"{shorten(tensor.shape)}."
         )
     if tensor.ndim and len(dims) == tensor.ndim:
         return einsum(tensor, list(range(tensor.ndim)), [])

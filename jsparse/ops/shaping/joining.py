@@ -12,7 +12,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jsparse.base.dataclass import dataclass
-from jsparse.errors import PatternError, ShapeError, represented, shortened
+from jsparse.errors import PatternError, ShapeError, short_repr, shorten
 from jsparse.formats import Format, Level
 from jsparse.formats.levels import DENSE
 from jsparse.formats.set_operations import without_ranges
@@ -58,7 +58,7 @@ def _concatenate_tensors(given: Sequence[SparseTensor], axis: int, format: Forma
         ):
             raise ShapeError(
                 f"Expected tensors whose shapes agree but for axis {at} to concatenate, but got "
-                f"{shortened(first.shape)} and {shortened(tensor.shape)}."
+                f"{shorten(first.shape)} and {shorten(tensor.shape)}."
             )
     sizes = [tensor.shape[at] for tensor in given]
     shape = (*first.shape[:at], sum(sizes), *first.shape[at + 1 :])
@@ -109,8 +109,7 @@ def stack(tensors: Iterable[SparseLike], axis: int = 0, *, format: Format | str 
     for tensor in given[1:]:
         if tensor.shape != first.shape:
             raise ShapeError(
-                f"Expected tensors of one shape to stack, but got {shortened(first.shape)} and "
-                f"{shortened(tensor.shape)}."
+                f"Expected tensors of one shape to stack, but got {shorten(first.shape)} and {shorten(tensor.shape)}."
             )
     if not first.ndim:
         return concatenate([expand_dims(tensor, 0) for tensor in given], format=format)
@@ -186,8 +185,8 @@ def pad(
     tensor = as_tensor(array, "pad")
     if mode != "constant" or isinstance(constant_values, jax.core.Tracer) or np.any(constant_values):
         raise PatternError(
-            f"Expected jsparse.pad to add zeros, which need not be stored, but got mode={represented(mode)} and "
-            f"constant_values={represented(constant_values)}. Join the tensor with others by jsparse.concatenate, or "
+            f"Expected jsparse.pad to add zeros, which need not be stored, but got mode={short_repr(mode)} and "
+            f"constant_values={short_repr(constant_values)}. Join the tensor with others by jsparse.concatenate, or "
             f"pad A.todense()."
         )
     for axis, (before, after) in enumerate(_widths(pad_width, tensor.ndim)):
@@ -214,7 +213,7 @@ def _widths(pad_width: int | Sequence[int | Sequence[int]], ndim: int) -> list[t
     if not fits or any(as_integer(width, "each width of jsparse.pad") < 0 for width in widths.ravel()):
         raise ShapeError(
             f"Expected a pad_width of jsparse.pad that is a number from 0 on, a pair of these, or {ndim} pairs, but "
-            f"got {represented(pad_width)}. Shorter dimensions are slices, A[1:]."
+            f"got {short_repr(pad_width)}. Shorter dimensions are slices, A[1:]."
         )
     return [(int(before), int(after)) for before, after in widths]
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.errors import NotYetSupportedError, ShapeError, represented
+from jsparse.errors import NotYetSupportedError, ShapeError, short_repr
 from jsparse.formats import Format, Level
 from jsparse.formats.levels import COMPRESSED
 from jsparse.ops.einsum import einsum
@@ -49,7 +49,7 @@ def norm(a: SparseLike, ord: float | str | None = None, axis: Axis = None, keepd
         found = _of_matrices(tensor, ord, axes)
     else:
         raise ShapeError(
-            f"Expected one axis or two for jsparse.norm with ord={represented(ord)}, but got {len(axes)} of a tensor "
+            f"Expected one axis or two for jsparse.norm with ord={short_repr(ord)}, but got {len(axes)} of a tensor "
             f"of {tensor.ndim} dimensions. Pass axis=."
         )
     shape = [1 if dim in axes else size for dim, size in enumerate(tensor.shape)]
@@ -64,7 +64,7 @@ def _of_vectors(tensor: SparseTensor, ord: Any, axis: int) -> jax.Array:
     if isinstance(ord, str) or not ord > 0:
         raise NotYetSupportedError(
             f"Expected ord of jsparse.norm for vectors to be None, a number >= 0, inf or -inf, but got "
-            f"{represented(ord)}. Use jnp.linalg.norm of a dense vector."
+            f"{short_repr(ord)}. Use jnp.linalg.norm of a dense vector."
         )
     if ord == 1:
         return _sum_over_axes(abs(tensor), (axis,))
@@ -75,8 +75,8 @@ def _of_matrices(tensor: SparseTensor, ord: float | str | None, axes: Sequence[i
     if ord not in (1, -1, np.inf, -np.inf):
         raise NotYetSupportedError(
             f"Expected ord of jsparse.norm for matrices to be None, 'fro', 1, -1, inf or -inf, but got "
-            f"{represented(ord)}. The 2-norm is the root of the largest eigenvalue of A.T @ A: iterate with A @ x, or "
-            f"use jnp.linalg.norm(A.todense(), {represented(ord)})."
+            f"{short_repr(ord)}. The 2-norm is the root of the largest eigenvalue of A.T @ A: iterate with A @ x, or "
+            f"use jnp.linalg.norm(A.todense(), {short_repr(ord)})."
         )
     summed, left = axes if ord in (1, -1) else (axes[1], axes[0])
     kept = [dim for dim in range(tensor.ndim) if dim != summed]

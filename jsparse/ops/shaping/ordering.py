@@ -11,7 +11,7 @@ import numpy as np
 
 from jsparse.base.arrays import Array
 from jsparse.base.limits import parse_nse
-from jsparse.errors import DTypeError, PatternError, ShapeError, represented, shortened
+from jsparse.errors import DTypeError, PatternError, ShapeError, short_repr, shorten
 from jsparse.formats import Format, Level, Pattern
 from jsparse.formats.levels import COMPRESSED
 from jsparse.formats.set_operations import without_ranges
@@ -45,7 +45,7 @@ def top_k(a: SparseLike, k: jax.Array | int, axis: int = -1, *, nse: int | None 
     tensor = as_tensor(a, "top_k")
     at, (count, known) = _dimension_to_sort(tensor, axis, "top_k"), parse_count(k)
     if count is None:
-        raise ShapeError(f"Expected k >= 0 for jsparse.top_k, an integer, but got {represented(k)}.")
+        raise ShapeError(f"Expected k >= 0 for jsparse.top_k, an integer, but got {short_repr(k)}.")
     if tensor.format.is_dense and not (is_known(tensor.values) and known is not None):
         tensor = tensor.asformat(default_in(tensor.shape, tensor.nse))
     capacity = tensor.nse
@@ -93,7 +93,7 @@ def argsort(a: SparseLike, axis: int = -1, *, descending: bool = False, stable: 
     if not tensor.format.is_dense:
         raise PatternError(
             f"Expected a tensor of jsparse.argsort that stores all elements in dense levels, but got {tensor!r}: the "
-            f"indices of elements that are not stored are an array of shape {shortened(tensor.shape)}. Write "
+            f"indices of elements that are not stored are an array of shape {shorten(tensor.shape)}. Write "
             f"jsparse.sort(A) for sorted elements, jsparse.top_k(A, k) or A.argmax(axis) for the largest entries, or "
             f"jnp.argsort(A.todense(), axis)."
         )

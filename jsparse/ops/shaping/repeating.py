@@ -15,7 +15,7 @@ from jax.typing import ArrayLike
 from jsparse.base.arrays import host_array, is_integer
 from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes, parse_nse
-from jsparse.errors import ShapeError, represented, shortened
+from jsparse.errors import ShapeError, short_repr, shorten
 from jsparse.formats import Pattern
 from jsparse.formats.set_operations import without_ranges
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
@@ -69,7 +69,7 @@ def _counts(repeats: Any, size: int) -> int | np.ndarray:
     if isinstance(repeats, jax.core.Tracer):
         raise ShapeError(
             f"Expected the repeats of jsparse.repeat to be known, since the shape of the result follows from them, but "
-            f"got {represented(repeats)}. Write A.take(rows, axis, nse=) with rows = jnp.repeat(jnp.arange(n), counts, "
+            f"got {short_repr(repeats)}. Write A.take(rows, axis, nse=) with rows = jnp.repeat(jnp.arange(n), counts, "
             f"total_repeat_length=)."
         )
     counts = host_array(repeats, "the repeats of jsparse.repeat to be integers")
@@ -99,7 +99,7 @@ def tile(a: SparseLike, reps: int | Sequence[int]) -> SparseTensor:
     given = reps if isinstance(reps, Sequence) else (reps,)
     counts = [as_integer(one, "each number of reps of jsparse.tile") for one in given]
     if any(count < 0 for count in counts):
-        raise ShapeError(f"Expected reps >= 0 for jsparse.tile, but got {represented(reps)}.")
+        raise ShapeError(f"Expected reps >= 0 for jsparse.tile, but got {short_repr(reps)}.")
     added = len(counts) - tensor.ndim
     tensor = expand_dims(tensor, tuple(range(added))) if added > 0 else tensor
     return _repeat_elements(tensor, [*[1] * -added, *counts], neighbours=False)
@@ -121,8 +121,8 @@ def broadcast_to(a: SparseLike, shape: int | Sequence[int]) -> SparseTensor:
     aligned = zip(tensor.shape, sizes[max(added, 0) :], strict=False)
     if added < 0 or any(m not in (1, n) for m, n in aligned) or any(n < 0 for n in sizes):
         raise ShapeError(
-            f"Expected a shape that {shortened(tensor.shape)} broadcasts to, with equal sizes from the right but for "
-            f"1, but got {shortened(sizes)}."
+            f"Expected a shape that {shorten(tensor.shape)} broadcasts to, with equal sizes from the right but for "
+            f"1, but got {shorten(sizes)}."
         )
     tensor = expand_dims(tensor, tuple(range(added))) if added else tensor
     return _repeat_elements(

@@ -13,7 +13,7 @@ import numpy as np
 
 from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
-from jsparse.errors import NotYetSupportedError, ShapeError, represented, shortened
+from jsparse.errors import NotYetSupportedError, ShapeError, short_repr, shorten
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import extend_type
 from jsparse.formats.parse import NAMES, has_name
@@ -68,7 +68,7 @@ def ravel(a: SparseLike, order: str = "C") -> SparseTensor:
 
 def _reshape(tensor: SparseTensor, shape: int | Sequence[int], order: str) -> Any:
     if order not in ("C", "F"):
-        raise NotYetSupportedError(f"Expected order='C' or 'F' for a SparseTensor, but got {represented(order)}.")
+        raise NotYetSupportedError(f"Expected order='C' or 'F' for a SparseTensor, but got {short_repr(order)}.")
     sizes = _complete_shape(shape, tensor.shape)
     if order == "F" and sizes:
         return _reshape(tensor.transpose(), sizes[::-1], "C").transpose()
@@ -93,8 +93,8 @@ def _complete_shape(shape: int | Sequence[int], old: tuple[int, ...]) -> tuple[i
             sizes[unknown[0]] = total // others
     if any(size < 0 for size in sizes) or prod(sizes) != total:
         raise ShapeError(
-            f"Expected a shape with the {shortened(total)} elements of {shortened(old)}, and -1 at most once, but got "
-            f"{shortened(tuple(sizes))}."
+            f"Expected a shape with the {shorten(total)} elements of {shorten(old)}, and -1 at most once, but got "
+            f"{shorten(tuple(sizes))}."
         )
     return tuple(sizes)
 

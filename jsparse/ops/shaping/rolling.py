@@ -8,7 +8,7 @@ from types import ModuleType
 
 from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
-from jsparse.errors import ShapeError, shortened
+from jsparse.errors import ShapeError, shorten
 from jsparse.formats.set_operations import without_ranges
 from jsparse.ops.relocation.coordinate_map import Composed, CoordinateMap, Rows
 from jsparse.ops.relocation.operands import as_axes, as_integer, as_tensor
@@ -54,8 +54,7 @@ def roll(a: SparseLike, shift: int | Sequence[int], axis: Axis = None) -> Sparse
     axes = [as_axes(one, tensor.ndim, "roll")[0] for one in (axis if isinstance(axis, Sequence) else [axis])]
     if len(shifts) != len(axes) and 1 not in (len(shifts), len(axes)):
         raise ShapeError(
-            f"Expected as many shifts as axes for jsparse.roll, or one, but got {shortened(shifts)} and "
-            f"{shortened(axes)}."
+            f"Expected as many shifts as axes for jsparse.roll, or one, but got {shorten(shifts)} and {shorten(axes)}."
         )
     count = max(len(shifts), len(axes))
     total = [0] * tensor.ndim

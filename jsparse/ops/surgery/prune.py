@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 from jsparse.base.arrays import Array, jax_array
 from jsparse.base.limits import parse_nse
 from jsparse.convert.composed import to_plain
-from jsparse.errors import DTypeError, PatternError, ShapeError, represented
+from jsparse.errors import DTypeError, PatternError, ShapeError, short_repr
 from jsparse.formats import Pattern
 from jsparse.ops.surgery.restrict import restrict
 from jsparse.ops.surgery.selection import capacity_for, is_traced, parse_count, select_slots, slots_in_use
@@ -64,7 +64,7 @@ def prune(
     if sum(given is not None for given in (keep, mask, threshold)) != 1:
         raise PatternError(
             "Expected one of keep=, mask= and threshold= in A.prune, which say what stays, but got "
-            f"keep={represented(keep, 20)}, mask={represented(mask, 20)} and threshold={represented(threshold, 20)}."
+            f"keep={short_repr(keep, 20)}, mask={short_repr(mask, 20)} and threshold={short_repr(threshold, 20)}."
         )
     capacity = self.nse
     if mask is not None:
@@ -104,7 +104,7 @@ def _count(keep: Any, nse: int) -> tuple[Any, int]:
     count, known = parse_count(keep)
     if count is None:
         raise ShapeError(
-            f"Expected keep= of A.prune to be a number of entries, an integer >= 0, but got {represented(keep)}. For a "
+            f"Expected keep= of A.prune to be a number of entries, an integer >= 0, but got {short_repr(keep)}. For a "
             f"part of the entries write keep=int(0.9 * A.nse)."
         )
     if known is None:

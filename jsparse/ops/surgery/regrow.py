@@ -12,7 +12,7 @@ import numpy as np
 from jsparse.base.arrays import Array, host_array
 from jsparse.base.limits import parse_nse
 from jsparse.convert.dynamic_creation import assemble_tensor
-from jsparse.errors import DTypeError, PatternError, ShapeError, represented
+from jsparse.errors import DTypeError, PatternError, ShapeError, short_repr
 from jsparse.formats import Format, Pattern
 from jsparse.formats.build import index_dtype
 from jsparse.ops.surgery.restrict import restrict
@@ -171,14 +171,12 @@ def _count(k: Any, nse: int | None, size: int) -> tuple[Any, int]:
     """Convert k to the number of new entries. Also return an upper bound: k if it is known, `nse` if k is traced."""
     count, known = parse_count(k)
     if count is None:
-        raise ShapeError(
-            f"Expected k of A.regrow to be a number of entries, an integer >= 0, but got {represented(k)}."
-        )
+        raise ShapeError(f"Expected k of A.regrow to be a number of entries, an integer >= 0, but got {short_repr(k)}.")
     if known is not None:
         return np.int64(min(known, size)), known
     if nse is None:
         raise ShapeError(
             f"Expected nse= of A.regrow, the capacity of the result, since the number of new entries is traced: "
-            f"{represented(k)}. Pass nse=, or k as a Python integer, from which the capacity follows."
+            f"{short_repr(k)}. Pass nse=, or k as a Python integer, from which the capacity follows."
         )
     return jnp.minimum(count, nse), nse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from jsparse.errors import PatternError, ShapeError, represented, shortened
+from jsparse.errors import PatternError, ShapeError, short_repr, shorten
 from jsparse.formats import Pattern
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
@@ -31,12 +31,12 @@ def restrict(self: SparseTensor, other: SparseTensor | Pattern | DynamicPattern)
     if not isinstance(other, SparseTensor | Pattern | DynamicPattern):
         raise PatternError(
             f"Expected a SparseTensor or a pattern, on which A.restrict(B) puts the values of A, but got "
-            f"{represented(other)}. Convert an array by jsparse.asarray."
+            f"{short_repr(other)}. Convert an array by jsparse.asarray."
         )
     if other.shape != self.shape:
         raise ShapeError(
-            f"Expected B in A.restrict(B) to have the shape of A, {shortened(self.shape)}, but got "
-            f"{shortened(other.shape)}."
+            f"Expected B in A.restrict(B) to have the shape of A, {shorten(self.shape)}, but got "
+            f"{shorten(other.shape)}."
         )
     if not self.ndim:
         return self

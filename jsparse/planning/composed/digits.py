@@ -94,6 +94,6 @@ def whole_levels(access: Access) -> list[DigitLevel]:
     return [DigitLevel(DENSE, dim) for dim in range(len(access.indices))]
 
 
-def padded(shape: Sequence[int], strides: Sequence[Strides]) -> tuple[int, ...]:
+def round_up_shape(shape: Sequence[int], strides: Sequence[Strides]) -> tuple[int, ...]:
     """A shape whose dimensions are rounded up, so that digits of these strides fill them."""
     return tuple(prod(digit_sizes(size, own)) for size, own in zip(shape, strides, strict=True))

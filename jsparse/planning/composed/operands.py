@@ -14,7 +14,7 @@ from jsparse.formats.dynamic import extend_type
 from jsparse.formats.levels import DENSE
 from jsparse.formats.split import Strides, split_pattern, split_type
 from jsparse.notation import Access, IndexVar
-from jsparse.planning.composed.digits import Digits, NoFormError, padded, whole_levels
+from jsparse.planning.composed.digits import Digits, NoFormError, round_up_shape, whole_levels
 from jsparse.planning.plan import OnLevels, SplitAxes, TakePart
 from jsparse.planning.planner import Planner
 from jsparse.planning.signature import PatternRef, bare_signature
@@ -41,7 +41,7 @@ class Factors:
         name = access.tensor if len(x.composed.parts) == 1 else f"{access.tensor}.{n}"
         named, blocks = Access(name, access.indices), part.format.blocks
         if x.is_bare or not part.has_slots:
-            ref = extended_part(part, on, access)
+            ref = outer_pattern_with_blocks(part, on, access)
             made = replace(x, shape=tuple(ref.pattern.shape), stored=ref, composed=None)
             taken = self.planner.once(TakePart(number, n, ref.pattern, x.is_bare), made)
             return [self._split(named, taken, blocks.levels)]
@@ -77,12 +77,12 @@ class Factors:
                 made = replace(x, shape=tuple(on.pattern.shape), stored=on)
                 number = self.planner.once(OnLevels(number, on.pattern, strides), made)
         elif shape != x.shape:
-            split = SplitAxes(number, padded(x.shape, strides), shape)
+            split = SplitAxes(number, round_up_shape(x.shape, strides), shape)
             number = self.planner.once(split, replace(x, shape=shape))
         return Access(access.tensor, names), number
 
 
-def extended_part(part: Part, on: PatternRef, access: Access) -> PatternRef:
+def outer_pattern_with_blocks(part: Part, on: PatternRef, access: Access) -> PatternRef:
     """The outer pattern of a part, without the numbers of slots, with the levels of blocks below it."""
     if isinstance(on.pattern, Pattern):
         core = part.core

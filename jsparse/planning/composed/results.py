@@ -14,7 +14,7 @@ from jsparse.formats.levels import COMPRESSED, DENSE, Level
 from jsparse.formats.pattern import core_of
 from jsparse.formats.split import join_pattern, join_type
 from jsparse.notation import Access, IndexVar
-from jsparse.planning.composed.digits import Digits, NoFormError, padded
+from jsparse.planning.composed.digits import Digits, NoFormError, round_up_shape
 from jsparse.planning.output import is_sparse_by_rule
 from jsparse.planning.plan import Compose, JoinAxes, OnLevels
 from jsparse.planning.planner import Planner
@@ -23,13 +23,13 @@ from jsparse.planning.term import Term
 from jsparse.tensor.composed import Composition, Part
 
 
-def inferred_output(terms: Sequence[Term]) -> CompositionRef | NewPattern | str:
+def infer_output(terms: Sequence[Term]) -> CompositionRef | NewPattern | str:
     """Decide where a result is stored, by the indices and operands as the caller wrote them.
 
     It is dense or sparse by the rules of `planning.output`. If all sparse operands are on one composition, with the
     indices of the result, so is the result.
     """
-    target, sparse = terms[0].kept, [_sparse_operands(term) for term in terms]
+    target, sparse = terms[0].result_vars, [_sparse_operands(term) for term in terms]
     if not all(is_sparse_by_rule(target, [names for names, _ in operands]) for operands in sparse):
         return "dense"
     found = set[CompositionRef]()
@@ -76,15 +76,15 @@ def _in_blocks(names: Sequence[IndexVar], composition: Composition, digits: Digi
             yield v
 
 
-def joined(planner: Planner, number: int, target: Access, digits: Digits, in_blocks: bool) -> int:
-    """Join the digits of a result. Returns the number of the new value, as `composed` does.
+def join_digits(planner: Planner, number: int, target: Access, digits: Digits, in_blocks: bool) -> int:
+    """Join the digits of a result. Returns the number of the new value, as `compose_parts` does.
 
     A new pattern whose digits do not join stays in blocks, on a composition. Raises NoFormError if it has none.
     """
     made, names = planner.values[number], tuple(map(str, target.indices))
     shape, strides = tuple(digits.sizes[v] for v in names), tuple(digits.strides[v] for v in names)
     if made.stored is None:
-        return planner.add(JoinAxes(number, padded(shape, strides), shape), replace(made, shape=shape))
+        return planner.add(JoinAxes(number, round_up_shape(shape, strides), shape), replace(made, shape=shape))
     pattern = made.stored.pattern
     on: Pattern | DynamicType | None
     on = join_pattern(pattern, strides, shape) if isinstance(pattern, Pattern) else join_type(pattern, strides, shape)
@@ -98,10 +98,10 @@ def joined(planner: Planner, number: int, target: Access, digits: Digits, in_blo
     core = core_of(pattern) if isinstance(pattern, Pattern) else core_type(pattern)
     inner = tuple(pattern.shape[x.dim] for x in pattern.format.levels[len(core.shape) :])
     part = Part(ComposedFormat(Blocks(tuple(own))), core, inner, core.nse)
-    return composed(planner, [number], CompositionRef(Composition(shape, (part,))), number)
+    return compose_parts(planner, [number], CompositionRef(Composition(shape, (part,))), number)
 
 
-def composed(planner: Planner, numbers: Sequence[int], on: CompositionRef, source: int | None) -> int:
+def compose_parts(planner: Planner, numbers: Sequence[int], on: CompositionRef, source: int | None) -> int:
     """Make a composed tensor of the values of all parts. See `Compose` for the arguments."""
     made = Signature(on.pattern.shape, planner.values[numbers[0]].dtype, False, None, composed=on)
     return planner.add(Compose(tuple(numbers), on.pattern, source), made)

@@ -15,8 +15,8 @@ from jsparse.formats.format import default_format
 from jsparse.formats.split import split_format
 from jsparse.notation import Access
 from jsparse.planning.composed.digits import Digits, NoFormError, whole_levels
-from jsparse.planning.composed.operands import Factor, Factors, extended_part, split_levels
-from jsparse.planning.composed.results import block_format, composed, inferred_output, joined
+from jsparse.planning.composed.operands import Factor, Factors, outer_pattern_with_blocks, split_levels
+from jsparse.planning.composed.results import block_format, compose_parts, infer_output, join_digits
 from jsparse.planning.plan import OnLevels, TakePart
 from jsparse.planning.planner import Planner
 from jsparse.planning.signature import NEW_PATTERN, CompositionRef, OutputRequest, PatternRef, bare_signature
@@ -29,7 +29,7 @@ def sum_on_digits(planner: Planner, terms: Sequence[Term], output: OutputRequest
     if is_composed(output):
         raise NoFormError(f"the result is in {output}")
     if output is None and target.indices:  # a result of rank 0 has no digits
-        output = inferred_output(terms)
+        output = infer_output(terms)
     pairs = [pair for term in terms for pair in zip(term.assignment.factors, term.operands, strict=True)]
     accesses = [(factor, x.composed.pattern) for factor, x in pairs if x.composed is not None]
     accesses += [(target, output.pattern)] if isinstance(output, CompositionRef) else []
@@ -59,7 +59,7 @@ def sum_on_digits(planner: Planner, terms: Sequence[Term], output: OutputRequest
         made = replace(planner.values[number], shape=tuple(given.pattern.shape), stored=given)
         planner.add(OnLevels(number, given.pattern), made)
     else:
-        joined(planner, number, target, digits, blocks is not None)
+        join_digits(planner, number, target, digits, blocks is not None)
 
 
 def _check(terms: Sequence[Term], digits: Digits) -> None:
@@ -86,7 +86,7 @@ def _on_factors(factors: Factors, terms: Sequence[Term], target: Access, is_dens
     multiplied as blocks and as entries. Both terms see the result in their own shape.
     """
     digits = factors.digits
-    whole, made, kept = replace(factors, digits=digits.whole), list[Term](), set(terms[0].kept)
+    whole, made, kept = replace(factors, digits=digits.whole), list[Term](), set(terms[0].result_vars)
     carried = (kept <= {v for names in term.indices for v in names} for term in terms)
     has_views = is_dense and not any(map(digits.is_ragged, kept)) and all(carried)
     for term in terms:
@@ -104,7 +104,7 @@ def _on_factors(factors: Factors, terms: Sequence[Term], target: Access, is_dens
 def _product(factors: Factors, term: Term, target: Access, pairs: Sequence[Factor]) -> Term:
     """The term with another target and other factors."""
     accesses, values = zip(*pairs, strict=True)
-    return factors.planner.selected(replace(term, sizes=factors.digits.sizes), target, accesses, values)
+    return factors.planner.select_factors(replace(term, sizes=factors.digits.sizes), target, accesses, values)
 
 
 def _sum_on_composition(factors: Factors, terms: Sequence[Term], output: CompositionRef) -> None:
@@ -120,7 +120,7 @@ def _sum_on_composition(factors: Factors, terms: Sequence[Term], output: Composi
             slot = f"{target.tensor}.slot{n}"
             added, names = [factors.relation(target, part, on, source, n, slot)], (slot, *names)
         else:
-            place = split_levels(extended_part(part, on, target), strides, target)
+            place = split_levels(outer_pattern_with_blocks(part, on, target), strides, target)
             if not isinstance(place.pattern, Pattern):  # a value that has the index arrays
                 if any(len(own) > 1 for own in strides):
                     raise NoFormError(f"the pattern of {target} is dynamic, and would have to be split")
@@ -129,7 +129,7 @@ def _sum_on_composition(factors: Factors, terms: Sequence[Term], output: Composi
         pairs = [[*zip(x.assignment.factors, x.values, strict=True), *added] for x in on_factors]
         of_part = [_product(factors, x, own, each) for x, each in zip(on_factors, pairs, strict=True)]
         numbers.append(planner.sum(of_part, place))
-    composed(planner, numbers, output, source)
+    compose_parts(planner, numbers, output, source)
 
 
 def sum_on_plain(planner: Planner, terms: Sequence[Term], output: OutputRequest, reason: str) -> None:
@@ -144,7 +144,7 @@ def sum_on_plain(planner: Planner, terms: Sequence[Term], output: OutputRequest,
             if x.composed is not None:
                 plain_pattern(x.composed.pattern)  # raises NotYetSupportedError for a dynamic one
                 values[n] = planner.move(values[n], from_slots(x.composed.pattern), reason)
-        return planner.selected(term, term.assignment.target, term.assignment.factors, values)
+        return planner.select_factors(term, term.assignment.target, term.assignment.factors, values)
 
     semiring, on_plain = terms[0].semiring, [plain(term) for term in terms]
     if isinstance(output, CompositionRef):

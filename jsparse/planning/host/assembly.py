@@ -30,7 +30,7 @@ from jsparse.planning.host.operands import (
     take_factors,
     take_walks,
 )
-from jsparse.planning.output import Assembly, inferred_format
+from jsparse.planning.output import Assembly, infer_format
 from jsparse.planning.term import Term
 from jsparse.primitives.assembly import assembly_order, column_recipes, plan_assembly, run_columns
 from jsparse.primitives.entries_spec import Entries, entries_plan
@@ -49,7 +49,7 @@ class NewFormat:
     @staticmethod
     def of(terms: Sequence[Term], request: Format | None) -> NewFormat:
         """The format of a sum, as it is requested or inferred."""
-        few, many = (request or inferred_format(terms, entries) for entries in (0, 1 << 62))
+        few, many = (request or infer_format(terms, entries) for entries in (0, 1 << 62))
         return NewFormat(terms[0].shape, few, many)
 
     def of_entries(self, entries: int) -> Format:

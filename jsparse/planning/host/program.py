@@ -16,7 +16,7 @@ from jsparse.formats.pattern import core_of
 from jsparse.planning.host.assembly import HostEntries, HostPattern, NewFormat
 from jsparse.planning.host.operands import Sources, Unfit
 from jsparse.planning.host.values import RESULT, HostTerm
-from jsparse.planning.output import NEW, assembled, fused, resolve_output
+from jsparse.planning.output import NEW, assemble_pattern, fuse_pattern_with_values, resolve_output
 from jsparse.planning.plan import DenseOutput, ProgramPlan
 from jsparse.planning.signature import BarePattern, PatternRef, Request
 from jsparse.primitives.host import host_arrays, on_device
@@ -60,16 +60,16 @@ class HostProgram:
         else:
             request_format = resolved if isinstance(resolved, Format) else None
             format = NewFormat.of(terms, request_format)
-            on, assembly = assembled(plan.text, terms, request_format, None)
+            on, assembly = assemble_pattern(plan.text, terms, request_format, None)
             type_ = DynamicType(on.pattern.shape, on.pattern.format, on.pattern.nse)
-            moved = [term.stored_on(plan.text, PatternRef(type_, NEW)) for term in terms]
-            entries = fused(replace(assembly, result=type_), moved)
+            moved = [term.store_on(plan.text, PatternRef(type_, NEW)) for term in terms]
+            entries = fuse_pattern_with_values(replace(assembly, result=type_), moved)
             if entries is not None:
                 return HostProgram(cores, HostEntries.of(entries, moved, format, sources), (), work.dtype)
             if not isinstance(on.pattern, Pattern) or core_of(on.pattern) in sources:
                 raise Unfit  # the kernels may be right only for results that are stored like an operand
             result = HostPattern.of(assembly, format, sources)
-            terms = tuple(term.stored_on(plan.text, on) for term in terms)
+            terms = tuple(term.store_on(plan.text, on) for term in terms)
             sources[core_of(on.pattern)] = RESULT
         return HostProgram(cores, result, tuple(HostTerm.of(term, sources) for term in terms), work.dtype)
 

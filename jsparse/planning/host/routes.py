@@ -78,7 +78,7 @@ def by_kind(operation: Callable[P, R]) -> Callable[P, R]:
     tensors, on the kind of those that are, and on settings in the key of JAX's traces.
     """
 
-    def applied(*args: P.args, **kwargs: P.kwargs) -> R:
+    def apply_by_route(*args: P.args, **kwargs: P.kwargs) -> R:
         kind = None if kwargs else _kind_of(args)
         if kind is None:
             return operation(*args, **kwargs)
@@ -98,7 +98,7 @@ def by_kind(operation: Callable[P, R]) -> Callable[P, R]:
         route.take(args, calls, computed)
         return computed
 
-    return update_wrapper(applied, operation)
+    return update_wrapper(apply_by_route, operation)
 
 
 def _kind_of(arguments: Sequence[object]) -> Hashable | None:

@@ -25,7 +25,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.schedule.degrees import SAMPLE, closed_share, common_share, degree_groups, pairs_of_groups
+from jsparse.compiler.schedule.degrees import (
+    SAMPLE,
+    common_share,
+    degree_groups,
+    pairs_of_groups,
+    share_of_closed_paths,
+)
 from jsparse.formats import Pattern
 from jsparse.notation import IndexVar
 from jsparse.planning.term import Term
@@ -115,7 +121,7 @@ class Item:
         """The static operands of two or more dimensions whose patterns contain all of its index tuples."""
         return (self,) if self.pattern is not None and len(self.levels) > 1 else self.bounds
 
-    def moved(self, kept: frozenset[IndexVar]) -> float:
+    def tuples_to_reorder(self, kept: frozenset[IndexVar]) -> float:
         """The number of stored tuples that a product has to reorder if it keeps the index variables `kept`.
 
         All tuples are reordered if the level of a summed variable is above the level of a kept variable; otherwise none
@@ -270,7 +276,7 @@ class Estimates:
         """The number of elements that an item stores."""
         return item.stored * self.volume([v for v in item.indices if v not in item.levels])
 
-    def projected(self, item: Item, bound: int) -> float:
+    def distinct_tuples(self, item: Item, bound: int) -> float:
         """The expected number of distinct tuples if the stored tuples of an item keep only the variables `bound`."""
         if not bound:
             return min(item.stored, 1.0)
@@ -301,7 +307,7 @@ class Estimates:
         if len(items) == 1 or len(state) == len(items):
             return found
         others = [item for item in state if item not in items]
-        return found._replace(factor=found.factor * self._closed(items, others, bound | self.bits[var]))
+        return found._replace(factor=found.factor * self._triangle_factor(items, others, bound | self.bits[var]))
 
     def _binding(self, items: tuple[Item, ...], var: IndexVar, bound: int) -> Binding:
         factor, inside, fan, stored = float(self.sizes[var]), bound | self.bits[var], inf, dict[int, float]()
@@ -309,15 +315,15 @@ class Estimates:
             mask = self.mask(item)
             before, after = bound & mask, inside & mask
             factor *= self._share(item, after) / self._share(item, before)
-            found = self.projected(item, after)
-            fan = min(fan, found / max(self.projected(item, before), LEAST))
+            found = self.distinct_tuples(item, after)
+            fan = min(fan, found / max(self.distinct_tuples(item, before), LEAST))
             count = after.bit_count()
             stored[count] = min(found, stored.get(count, inf))
         if len(items) > 1:
-            factor *= self._met(items, var, inside)
+            factor *= self._meeting_factor(items, var, inside)
         return Binding(factor, fan, len(items), stored)
 
-    def _met(self, items: tuple[Item, ...], var: IndexVar, inside: int) -> float:
+    def _meeting_factor(self, items: tuple[Item, ...], var: IndexVar, inside: int) -> float:
         """The number of tuples at which items meet, divided by the number if entries were even and independent."""
         factor, left = 1.0, [item for item in items if var in item.degrees]
         # A factor for every pair would count the same skew several times, so there is one for each edge of a tree.
@@ -327,10 +333,10 @@ class Estimates:
             factor *= found
             tree.append(left[nearest])
         for first, second in combinations(items, 2):
-            factor *= self._met_within(first, second, var, inside)
+            factor *= self._coincidence_factor(first, second, var, inside)
         return factor
 
-    def _met_within(self, first: Item, second: Item, var: IndexVar, inside: int) -> float:
+    def _coincidence_factor(self, first: Item, second: Item, var: IndexVar, inside: int) -> float:
         """The number of tuples at which two items meet, divided by the number if their entries were independent.
 
         A static operand may contain all entries of an item. The ratio is estimated if each item has such an operand,
@@ -342,7 +348,7 @@ class Estimates:
         found = [self._coincidence(x, y) for x in ones for y in others if x.walked == y.walked and x is not y]
         return max(found, key=lambda share: abs(log(share)), default=1.0)
 
-    def _closed(self, items: tuple[Item, ...], others: Sequence[Item], inside: int) -> float:
+    def _triangle_factor(self, items: tuple[Item, ...], others: Sequence[Item], inside: int) -> float:
         """The number of triangles ij, jk, ik that a loop completes, divided by the number for independent entries.
 
         Two of `items` meet at the loop's variable, and one of `others` has their two other index variables. The result
@@ -371,9 +377,9 @@ class Estimates:
             assert z.pattern is not None
             names = {dim: v for v, dim in z.dims.items()}
             of_first, of_second = (tuple([of.get(names[dim], -1) for dim in sorted(names)]) for of in (x.dims, y.dims))
-            found = closed_share(x.pattern, x.dims[y.levels[0]], y.pattern, z.pattern, of_first, of_second)
+            found = share_of_closed_paths(x.pattern, x.dims[y.levels[0]], y.pattern, z.pattern, of_first, of_second)
             near = [self._skew(z, other, v) for other in (x, y) for v in z.levels if v in other.levels]
-            self._triangles_found[key] = _corrected(found, self._share(z, self.mask(z)) * prod(near))
+            self._triangles_found[key] = _ratio_to_expected(found, self._share(z, self.mask(z)) * prod(near))
         return self._triangles_found[key]
 
     def _share(self, item: Item, bound: int) -> float:
@@ -384,7 +390,7 @@ class Estimates:
         found = self._shares.get(key)
         if found is None:
             volume = self.volume([v for v in item.levels if self.bits[v] & bound])
-            found = self._shares[key] = max(min(self.projected(item, bound) / max(volume, 1.0), 1.0), LEAST)
+            found = self._shares[key] = max(min(self.distinct_tuples(item, bound) / max(volume, 1.0), 1.0), LEAST)
         return found
 
     def _skew(self, first: Item, second: Item, var: IndexVar) -> float:
@@ -403,10 +409,10 @@ class Estimates:
         dims = tuple(second.dims[v] for v in first.dims)
         found = common_share(first.pattern, tuple(first.dims.values()), second.pattern, dims)
         expected = self._share(second, self.mask(second)) * prod([self._skew(first, second, v) for v in first.walked])
-        return _corrected(found, expected)
+        return _ratio_to_expected(found, expected)
 
 
-def _corrected(found: float, expected: float) -> float:
+def _ratio_to_expected(found: float, expected: float) -> float:
     """The ratio of the share found in a sample to the expected share; 1 if the sample is too small to tell."""
     if found * SAMPLE < FEW and expected * SAMPLE < FEW:
         return 1.0

@@ -35,7 +35,7 @@ def nest(
     factors = _factors(items)
     assembled = is_sparse and len(sparse) > 1 and any(item.traced for item in sparse)
     kept = frozenset(target)
-    visited, tuples = _walked(cpu, sparse, kept, assembled, estimates)
+    visited, tuples = _price_loops(cpu, sparse, kept, assembled, estimates)
     lanes = min(cpu.lane_speedup, max([estimates.sizes[v] for v in dense], default=1) or 1)
     arrays = [*[item.indices for item in items if not item.levels], *([target] if not kept <= walked else [])]
     across = [names for names in arrays if names and names[-1] in walked and not walked.issuperset(names)]
@@ -81,7 +81,7 @@ def _dense(cpu: CpuModel, items: Sequence[Item], target: Sequence[IndexVar], est
     )
 
 
-def _walked(
+def _price_loops(
     cpu: CpuModel, items: Sequence[Item], kept: Names, assembled: bool, estimates: Estimates
 ) -> tuple[float, float]:
     """Price the loops over sparse levels. Returns the cost, and the number of tuples that the innermost loop reaches.
@@ -100,14 +100,14 @@ def _walked(
     for as_stored in (len(items) == 1, True):
         before = _before([item for item in items if as_stored or item.traced], levels, estimates.bits)
         order, cost, tuples = _loops(cpu, items, levels, before, first, estimates)
-        moves = [_moved(cpu, item, order, kept) for item in items]
+        moves = [_price_of_order(cpu, item, order, kept) for item in items]
         found.append((cost + sum(moves), tuples))
         if as_stored or sum(moves) < FEW_MOVES * cost:
             break
     return min(found)
 
 
-def _moved(cpu: CpuModel, item: Item, order: Sequence[IndexVar], kept: Names) -> float:
+def _price_of_order(cpu: CpuModel, item: Item, order: Sequence[IndexVar], kept: Names) -> float:
     """The cost that the order of the loops adds for an item.
 
     If the loops do not follow the item's storage order, a dynamic pattern is sorted, and values on a static pattern are
@@ -118,7 +118,7 @@ def _moved(cpu: CpuModel, item: Item, order: Sequence[IndexVar], kept: Names) ->
         return sort_cost(cpu, round(item.stored))
     if is_moved and not item.is_bare:
         return cpu.path_gathered * item.stored
-    return cpu.path_moved * item.moved(kept)
+    return cpu.path_moved * item.tuples_to_reorder(kept)
 
 
 def _loops(

@@ -124,10 +124,10 @@ class _Search:
         self.cpu = cpu
         self.product, self.is_sparse, self.estimates = product, is_sparse, Estimates(product.sizes)
         self.counts = counts or {}
-        self.kept = frozenset(product.kept)
+        self.kept = frozenset(product.result_vars)
         self.items = tuple(operand_item(product, n) for n in range(len(product.operands)))
         operands = sum(self.estimates.entries(item) for item in self.items)
-        self.largest_dense = LARGER * max(operands, self.estimates.volume(product.kept))
+        self.largest_dense = LARGER * max(operands, self.estimates.volume(product.result_vars))
         self.made: dict[tuple[frozenset[int], tuple[IndexVar, ...], bool], Item] = {}
         self.plans: dict[frozenset[Item], _Plan] = {}
         self.merged: dict[tuple[frozenset[Item], bool, bool], tuple[float, float, Item] | None] = {}
@@ -152,7 +152,7 @@ class _Search:
 
         An index variable that only one operand has may be summed first. This is done in no operand, in all operands, or
         in all operands but one. An operand is left out only if all sparse operands in its connected component have
-        something to sum first (`_connected`).
+        something to sum first (`_component_of`).
         """
         alone = [item for item in self.items if self._alone(item, self.items) is not None]
         plans = [self._from(self.items)]
@@ -161,7 +161,7 @@ class _Search:
         plans += [
             self._after([item for item in alone if item is not left])
             for left in (alone if len(alone) > 1 else ())
-            if all(item in alone or not item.levels for item in _connected(left, self.items))
+            if all(item in alone or not item.levels for item in _component_of(left, self.items))
         ]
         return min(plans, key=lambda plan: plan[0])
 
@@ -225,15 +225,19 @@ class _Search:
         """The work of one loop nest over all values."""
         key = frozenset(state)
         if key not in self.nests:
-            work, tuples = nest(self.cpu, state, self.product.kept, self.estimates, self.is_sparse)
-            self.nests[key] = _at_entries(self.cpu, work, tuples, state, self.product.kept) if self.is_sparse else work
+            work, tuples = nest(self.cpu, state, self.product.result_vars, self.estimates, self.is_sparse)
+            self.nests[key] = (
+                _at_entries(self.cpu, work, tuples, state, self.product.result_vars) if self.is_sparse else work
+            )
         return self.nests[key]
 
     def _steps(self, state: _State) -> Iterator[tuple[float, _Merge, _State]]:
         """Yield every allowed step: its cost, its factors with its result, and the values after the step."""
         # A step that multiplies all values would be the last one, which `nest` prices.
         groups = [(factors, False) for factors in _groups(state, self.kept) if len(factors) < len(state)]
-        groups += [(met, True) for met in _meetings(state) if not self._needed(met, state).issuperset(_names(met))]
+        groups += [
+            (met, True) for met in _meetings(state) if not self._variables_outside(met, state).issuperset(_names(met))
+        ]
         for factors, keeps_all in groups:
             rest = tuple(item for item in state if item not in factors)
             for as_pattern in (False, True) if self._may_be_mostly_empty(factors) else (False,):
@@ -246,10 +250,10 @@ class _Search:
         """Price a step on one sparse item: sum the variables that only the item has, or take its diagonal."""
         if not item.levels or item.relates:
             return None
-        others = self._needed((item,), state)
+        others = self._variables_outside((item,), state)
         return self._step((item,), state) if item.repeats or not others.issuperset(item.indices) else None
 
-    def _needed(self, factors: tuple[Item, ...], state: _State) -> frozenset[IndexVar]:
+    def _variables_outside(self, factors: tuple[Item, ...], state: _State) -> frozenset[IndexVar]:
         """The index variables of the result and of all values other than `factors`."""
         return self.kept.union(*(item.indices for item in state if item not in factors))
 
@@ -266,7 +270,7 @@ class _Search:
         key = frozenset(factors), keeps_all, as_pattern
         if key not in self.merged:
             names = frozenset(v for item in factors for v in item.indices)
-            needed = names if keeps_all else self._needed(factors, state)
+            needed = names if keeps_all else self._variables_outside(factors, state)
             self.merged[key] = self._product(factors, needed, as_pattern)
         found = self.merged[key]
         if found is None or (not found[2].levels and not self._may_be_dense(found[1], found[2], factors, state)):
@@ -294,7 +298,7 @@ class _Search:
         is_stored = self._is_stored(sparse, indices)
         work, tuples = nest(self.cpu, factors, indices, self.estimates, is_stored)
         if not walked.issubset(indices):
-            work = _found_first(self.cpu, work, tuples, sparse)
+            work = _work_of_product(self.cpu, work, tuples, sparse)
         multiply_adds = tuples * self.estimates.volume([v for v in every if v not in walked])
         if as_pattern and (is_stored or EMPTY * tuples >= self.estimates.volume(walked.intersection(indices))):
             return None  # sparse anyway, or not empty enough for a pattern to pay
@@ -387,7 +391,7 @@ def _meetings(state: Sequence[Item]) -> list[tuple[Item, ...]]:
     return [*found, static] if len(static) > 2 else found
 
 
-def _connected(item: Item, state: _State) -> list[Item]:
+def _component_of(item: Item, state: _State) -> list[Item]:
     """The connected component of an item, where items that share an index variable are neighbours."""
     found, names = [item], set(item.indices)
     while new := [x for x in state if x not in found and not names.isdisjoint(x.indices)]:
@@ -408,7 +412,7 @@ def _at_entries(cpu: CpuModel, work: float, entries: float, items: Sequence[Item
     return min(work, entries * (cpu.path_visit + cpu.path_lookup * len(sparse)))
 
 
-def _found_first(cpu: CpuModel, work: float, entries: float, sparse: Sequence[Item]) -> float:
+def _work_of_product(cpu: CpuModel, work: float, entries: float, sparse: Sequence[Item]) -> float:
     """The work of a step that multiplies these sparse items and sums the product. One nest would take `work`.
 
     If two items share few entries, the step is planned as two steps: find the shared entries, then sum.

@@ -17,7 +17,7 @@ from jsparse.compiler.problem import Problem, TensorType
 from jsparse.compiler.runtime.kernel_call import KernelCall, call_of, stage
 from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.schedule.cheapest import plan
-from jsparse.compiler.schedule.shared_loops import is_sum, shared_loops
+from jsparse.compiler.schedule.shared_loops import find_shared_loops, is_sum
 from jsparse.compiler.schedule.statements import wide_accumulation_schedules, with_lanes_innermost
 from jsparse.compiler.statement import Statement
 from jsparse.primitives.chain.drafts import ChainError
@@ -129,7 +129,7 @@ def with_moved_operands(problem: Problem) -> Problem:
 
     Return the problem. A moved operand has the same axes as the given operand, in a different order.
     """
-    shared = shared_loops(problem)
+    shared = find_shared_loops(problem)
     readers = Counter(name for s in problem.statements for name in {access.tensor for access in s.reads})
     movable = {t.name for t in problem.operands if t.positions is None and readers[t.name] == 1}
     moved: dict[str, TensorType] = {}

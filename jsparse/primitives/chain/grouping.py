@@ -17,7 +17,7 @@ from typing import Any
 from jsparse import _compat
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import memoize_weakly
-from jsparse.compiler.schedule.shared_loops import shared_loops
+from jsparse.compiler.schedule.shared_loops import find_shared_loops
 from jsparse.compiler.schedule.statements import shares_cheaply, with_lanes_innermost
 from jsparse.primitives.chain.drafts import ChainError
 from jsparse.primitives.chain.equations import VIEWS
@@ -64,7 +64,7 @@ def _refusal(chain: Chain, as_stored: bool = False) -> str | None:
     if any(walk.lead for walk in chain.walks):
         return "a batch of dynamic patterns"
     problem = with_lanes_innermost(chain.problem, chain.stored)
-    if (len(problem.statements) > 1 and not shared_loops(problem)) or (as_stored and chain.is_reordered):
+    if (len(problem.statements) > 1 and not find_shared_loops(problem)) or (as_stored and chain.is_reordered):
         return "its statements share no loops"
     if not shares_cheaply(problem, chain.stored):
         return "the loops that its statements share would cost more than they save"

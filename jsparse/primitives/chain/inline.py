@@ -31,7 +31,7 @@ from jsparse.compiler.scalar import (
     factors_of,
     operations_of,
     product_of,
-    replaced,
+    replace_accesses,
 )
 from jsparse.notation import Access
 from jsparse.primitives.chain.drafts import ChainError, Draft, Drafts, node_of
@@ -114,7 +114,7 @@ class _Statement:
         for number in walks:
             found.update((*drafts.walks[number].levels, *drafts.walks[number].lead))
         points = frozenset(n for n in map(variables.find, found) if variables.sizes[n] > 1)
-        value = replaced(draft.value, new)
+        value = replace_accesses(draft.value, new)
         settled_draft = Draft(draft.tensor, nodes, value, draft.dtype, draft.add, tuple(walks))
         return _Statement(settled_draft, uses, points, _depth(value))
 
@@ -168,7 +168,7 @@ class _Statement:
             value = (
                 _replace_access(own, access, other.draft.value)
                 if count == 1
-                else (Let(name, other.draft.value, replaced(own, {access: Local(name)})))
+                else (Let(name, other.draft.value, replace_accesses(own, {access: Local(name)})))
             )
             self.uses.update(other.uses)
             self.depth += other.depth

@@ -13,7 +13,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import memoize_weakly
 from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.problem import Axis, Dense, Positions, Problem, TensorType
-from jsparse.compiler.scalar import Number, accesses_of, replaced
+from jsparse.compiler.scalar import Number, accesses_of, replace_accesses
 from jsparse.compiler.schedule.layout import Stored, pattern_type
 from jsparse.compiler.schedule.shared_loops import in_shared_order
 from jsparse.compiler.statement import Statement
@@ -248,7 +248,7 @@ class _Named:
         )
 
     def statement(self, draft: Draft) -> Statement:
-        value = replaced(draft.value, {access: self.access(access) for access in accesses_of(draft.value)})
+        value = replace_accesses(draft.value, {access: self.access(access) for access in accesses_of(draft.value)})
         walks = tuple(self.walks.index(n) for n in draft.walks)
         return Statement(Access(draft.tensor, self.indices(draft.nodes)), value, draft.add, walks)
 

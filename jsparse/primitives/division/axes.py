@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 from jsparse._compat import Primitive
-from jsparse.compiler.dtypes import unrounded
+from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.compiler.runtime.routine import with_batch_of
 from jsparse.notation import IndexVar
 from jsparse.primitives.division.dense import DENSE_RULES, labels_of_reshape
@@ -46,7 +46,7 @@ def _of_einsum(operands: Operands, results: Operands, params: Params) -> Shardin
         own = resize_spec(spec, division)
         if not any(map(division.of, sums)):
             return [einsum_p.bind(*shards, spec=own)]
-        wide = replace(own, dtype=unrounded(results[0].dtype.name))  # rounded once, after the reduction
+        wide = replace(own, dtype=arithmetic_dtype(results[0].dtype.name))  # rounded once, after the reduction
         found = einsum_p.bind(*shards, spec=wide)
         return [division.reduce_parts(found, sorted(sums), _reduction(spec)).astype(results[0].dtype)]
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import Array
-from jsparse.compiler.dtypes import unrounded
+from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.notation import IndexVar
 from jsparse.primitives.execute import find_overflow, poison_result
 from jsparse.primitives.padding import nan_where
@@ -55,7 +55,7 @@ def _compute_batch(spec: Spec, factors: Sequence[Any], index: Index, machine: Ma
     inner, axes = _without(spec, lead)
     dtype, is_summed = spec.dtype_of(factors), lead not in spec.result.before
     if is_summed and not spec.semiring.is_selective:  # the sum over members is rounded, not each member
-        inner = inner.with_dtype(np.dtype(unrounded(dtype.name)), [x.dtype for x in factors])
+        inner = inner.with_dtype(np.dtype(arithmetic_dtype(dtype.name)), [x.dtype for x in factors])
     walked = [walk.lead.index(lead) if lead in walk.lead else None for walk in spec.walks]
     arrays = [unflatten_slots(x, term, spec) for x, term in zip(factors, spec.factors, strict=True)]
 

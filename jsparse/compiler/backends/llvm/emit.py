@@ -19,7 +19,7 @@ from jsparse.compiler.backends.llvm.types import CONTEXT, I1, I32, I64, POINTER,
 from jsparse.compiler.dtypes import Type
 from jsparse.compiler.kernel import Kernel, nodes
 from jsparse.compiler.kernel.jam import with_jams
-from jsparse.compiler.kernel.lanes import in_lanes, in_pieces, is_short, one_by_one, unrolled
+from jsparse.compiler.kernel.lanes import in_lanes, in_pieces, is_short, one_by_one, unroll_filter
 from jsparse.compiler.kernel.nodes import FILTER_LANES, Buffer, Expr, Filter, Gather, Load, Var
 
 I32_LANES = Type("int32", FILTER_LANES)
@@ -40,8 +40,8 @@ def append_kept(expr: ExprEmitter, stmt: Filter, first: Var) -> None:
     mark = _Masked(expr, active).value(in_lanes(stmt.mark, stmt.var, first, FILTER_LANES))
     marked = builder.icmp_unsigned("!=", mark, ir.Constant(mark.type, None))
     keep, count = builder.and_(active, marked), expr.value(stmt.count)
-    packed = _packed(builder, builder.add(NUMBERS, expr.splat(before, FILTER_LANES)), keep)
-    expr.store(packed, stmt.found.type.widened(FILTER_LANES), stmt.found, expr.address(stmt.found, count))
+    packed = _compress_lanes(builder, builder.add(NUMBERS, expr.splat(before, FILTER_LANES)), keep)
+    expr.store(packed, stmt.found.type.with_lanes(FILTER_LANES), stmt.found, expr.address(stmt.found, count))
     kept = builder.ctpop(builder.bitcast(keep, ir.IntType(FILTER_LANES)))
     builder.store(builder.add(count, builder.zext(kept, I64)), expr.names[stmt.count.name])
 
@@ -66,7 +66,7 @@ class _Masked(ExprEmitter):
             return self.read("load", expr.type, expr.buffer, address, POINTER)
         return super().value(expr)
 
-    def gathered(self, expr: Gather) -> Any:
+    def emit_gather(self, expr: Gather) -> Any:
         """Emit a masked gather, one instruction for all lanes."""
         addresses = self.address(expr.buffer, self.value(expr.index))
         addresses.type = ir.VectorType(POINTER, expr.type.lanes)  # llvmlite takes it for one address
@@ -85,7 +85,7 @@ class _Masked(ExprEmitter):
         return self.scopes.of_buffer(call, buffer.name)
 
 
-def _packed(builder: ir.IRBuilder, value: Any, keep: Any) -> Any:
+def _compress_lanes(builder: ir.IRBuilder, value: Any, keep: Any) -> Any:
     """Move the kept lanes of a vector to its front."""
     name, type_ = f"llvm.experimental.vector.compress.v{FILTER_LANES}i32", value.type
     function = _intrinsic(builder, name, type_, [type_, MASK, type_])
@@ -203,7 +203,7 @@ class _Body:
         address = self.expr.address(stmt.buffer, self.expr.value(stmt.index))
         value = self.expr.value(stmt.value)
         if stmt.accumulate:
-            old = self.expr.loaded(stmt.value.type, stmt.buffer, address)
+            old = self.expr.emit_load(stmt.value.type, stmt.buffer, address)
             value = self.expr.combine(stmt.op, stmt.value.type, old, value, () if stmt.rounded else CONTRACT)
         self.expr.store(value, stmt.value.type, stmt.buffer, address)
 
@@ -242,14 +242,14 @@ class _Body:
             with few:
                 self.each(first, stmt.start, stmt.stop, nodes.FILTER_LANES, lambda: append_kept(self.expr, stmt, first))
             with many:
-                self.stmt(unrolled(stmt))
+                self.stmt(unroll_filter(stmt))
 
     def repeat(self, head: ir.Block, innermost: bool) -> None:
         """Emit the branch back to the head of a loop. LLVM aligns the code of an `innermost` loop."""
         self.loops += 1
         branch = self.builder.branch(head)
         if innermost:
-            branch.set_metadata("llvm.loop", _aligned(self.module))
+            branch.set_metadata("llvm.loop", _alignment_metadata(self.module))
 
     def while_(self, loop: nodes.While) -> None:
         head, body, done = (self.builder.append_basic_block(n) for n in ("head", "body", "done"))
@@ -312,9 +312,9 @@ class _Body:
         run = ir.Function(self.module, type_, self.module.get_unique_name("run"))
         run.linkage = "internal"
         captured = _Captured(ir.IRBuilder(run.append_basic_block("entry")), run.args[0])
-        context, dims = captured.taken(self.context), captured.taken(self.expr.dims)
-        buffers = _Found(lambda name: captured.taken(self.expr.buffers[name]))
-        names = _Found(lambda name: captured.taken(self.current(name)))
+        context, dims = captured.capture(self.context), captured.capture(self.expr.dims)
+        buffers = _Found(lambda name: captured.capture(self.expr.buffers[name]))
+        names = _Found(lambda name: captured.capture(self.current(name)))
         names[loop.var.name] = run.args[1]
         _Body(captured.builder, context, dims, buffers, names, self.scopes).stmt(loop.body)
         captured.builder.ret_void()
@@ -330,7 +330,7 @@ class _Body:
         return self.builder.load(found, typ=found.allocated_type) if isinstance(found, ir.AllocaInstr) else found
 
 
-def _aligned(module: ir.Module) -> values.MDValue:
+def _alignment_metadata(module: ir.Module) -> values.MDValue:
     """Return metadata that aligns the code of one loop to 32 bytes.
 
     CPUs fetch code in blocks of 32 bytes. A loop of a few instructions takes a fifth longer if its code crosses from
@@ -349,7 +349,7 @@ class _Captured:
         self.builder, self.entry, self.frame = builder, builder.block, frame
         self.struct, self.values = ir.LiteralStructType([]), []  # type: ignore[var-annotated]
 
-    def taken(self, value: Any) -> Any:
+    def capture(self, value: Any) -> Any:
         """Add a value of the caller to the struct. Returns the value that `run` loads from the struct."""
         self.values.append(value)
         self.struct.elements = tuple(value.type for value in self.values)

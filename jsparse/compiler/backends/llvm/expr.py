@@ -36,7 +36,7 @@ class Scopes:
 
     def __init__(self, module: ir.Module, kernel: Kernel) -> None:
         names = [buffer.name for buffer in kernel.buffers]
-        names += _made_by(kernel.body)
+        names += _names_of_local_arrays(kernel.body)
         domain = module.add_metadata(["buffers"])
         self._own = {name: module.add_metadata([name, domain]) for name in names}
         self._scopes = {name: module.add_metadata([own]) for name, own in self._own.items()}
@@ -57,22 +57,22 @@ class Scopes:
         return load
 
 
-def _made_by(stmt: nodes.Stmt | None) -> Iterator[str]:
+def _names_of_local_arrays(stmt: nodes.Stmt | None) -> Iterator[str]:
     """Yield the names of the arrays that a statement allocates or borrows."""
     match stmt:
         case nodes.LocalArray(buffer=buffer):
             yield buffer.name
         case nodes.Borrow(buffer=buffer, body=body):
             yield buffer.name
-            yield from _made_by(body)
+            yield from _names_of_local_arrays(body)
         case nodes.Block(stmts=stmts):
             for inner in stmts:
-                yield from _made_by(inner)
+                yield from _names_of_local_arrays(inner)
         case nodes.For(body=body) | nodes.While(body=body) | nodes.Parallel(body=body):
-            yield from _made_by(body)
+            yield from _names_of_local_arrays(body)
         case nodes.If(then=then, otherwise=otherwise):
-            yield from _made_by(then)
-            yield from _made_by(otherwise)
+            yield from _names_of_local_arrays(then)
+            yield from _names_of_local_arrays(otherwise)
 
 
 # Multiply-adds may fuse. No other fast-math flag is set: NaN, Inf and the order of additions are part of the result.
@@ -113,7 +113,7 @@ class ExprEmitter:
             case nodes.Binary():
                 return self.binary(expr)
             case nodes.Compare():
-                return self.compared(expr)
+                return self.emit_comparison(expr)
             case nodes.LowestBit(value=value):
                 return self.builder.cttz(self.value(value), ir.Constant(ir.IntType(1), 1))
             case nodes.Select(condition=condition, then=then, otherwise=otherwise):
@@ -123,9 +123,9 @@ class ExprEmitter:
             case nodes.Call(function=function, arguments=arguments):
                 return emit_function(self.builder, function, [(self.value(x), x.type) for x in arguments])
             case nodes.Load(buffer=buffer, index=index):
-                return self.loaded(expr.type, buffer, self.address(buffer, self.value(index)))
+                return self.emit_load(expr.type, buffer, self.address(buffer, self.value(index)))
             case nodes.Gather():
-                return self.gathered(expr)
+                return self.emit_gather(expr)
             case nodes.Ramp(first=first, lanes=lanes):
                 return self.builder.add(self.splat(self.value(first), lanes), self.numbers(lanes))
             case nodes.Cast(value=value):
@@ -144,7 +144,7 @@ class ExprEmitter:
                 place = self.builder.gep(self.context, [ir.Constant(I32, 0), ir.Constant(I32, 1)], source_etype=CONTEXT)
                 return self.scopes.constant(self.builder.load(place, typ=I64))
 
-    def compared(self, compare: nodes.Compare) -> Any:
+    def emit_comparison(self, compare: nodes.Compare) -> Any:
         """Emit a comparison. If a float is NaN, "!=" is true and all other comparisons are false."""
         values = self.value(compare.left), self.value(compare.right)
         if compare.left.type.is_float:
@@ -167,7 +167,7 @@ class ExprEmitter:
         """The address of `buffer[index]`."""
         return self.offset(self.buffers[buffer.name], index, memory_type(buffer.type.scalar))
 
-    def loaded(self, type_: Type, buffer: nodes.Buffer, address: Any) -> Any:
+    def emit_load(self, type_: Type, buffer: nodes.Buffer, address: Any) -> Any:
         """Load a value from an address in a buffer."""
         return self.of_memory(self.bytes_at(type_, buffer, address), type_)
 
@@ -181,7 +181,7 @@ class ExprEmitter:
         is_bool = type_.dtype == "bool"
         return self.builder.icmp_unsigned("!=", found, ir.Constant(found.type, None)) if is_bool else found
 
-    def gathered(self, expr: nodes.Gather) -> Any:
+    def emit_gather(self, expr: nodes.Gather) -> Any:
         """Emit one load for each lane. Gather instructions took up to 2.6 times as long, measured on Cascade Lake."""
         element = expr.buffer.type
         vector = ir.Constant(memory_type(expr.type), ir.Undefined)
@@ -268,12 +268,12 @@ class ExprEmitter:
         lanes = 1 << (type_.lanes - 1).bit_length()
         if lanes != type_.lanes:
             fill = identity(op, type_.dtype)
-            value, type_ = self.widen(value, type_, lanes, fill), type_.widened(lanes)
+            value, type_ = self.widen(value, type_, lanes, fill), type_.with_lanes(lanes)
         while lanes > max(left, 1):
             lanes //= 2
             low = self.shuffle(value, value, list(range(lanes)))
             high = self.shuffle(value, value, list(range(lanes, 2 * lanes)))
-            value = self.combine(op, type_.widened(lanes), low, high)
+            value = self.combine(op, type_.with_lanes(lanes), low, high)
         return value if left else self.builder.extract_element(value, ir.Constant(I32, 0))
 
     def vector(self, values: Sequence[nodes.Expr]) -> Any:
@@ -283,7 +283,7 @@ class ExprEmitter:
         powers = not any(n & (n - 1) for n in (len(values), folds[0].value.type.lanes)) if alike else False
         if alike and powers:
             return self.fold_together([self.value(x.value) for x in folds], folds[0].value.type, folds[0].op)
-        type_ = values[0].type.widened(len(values))
+        type_ = values[0].type.with_lanes(len(values))
         found = ir.Constant(llvm_type(type_), ir.Undefined)
         for n, value in enumerate(values):
             found = self.builder.insert_element(found, self.value(value), ir.Constant(I32, n))
@@ -301,7 +301,8 @@ class ExprEmitter:
             lanes //= 2
             halves = list(range(lanes)), list(range(lanes, 2 * lanes))
             vectors = [
-                self.combine(op, type_.widened(lanes), *(self.shuffle(x, x, half) for half in halves)) for x in vectors
+                self.combine(op, type_.with_lanes(lanes), *(self.shuffle(x, x, half) for half in halves))
+                for x in vectors
             ]
         while lanes > 1 or len(vectors) > 1:
             if lanes == 1:  # more vectors than lanes
@@ -314,7 +315,7 @@ class ExprEmitter:
             low = [2 * lanes * n + k for n in range(count) for k in range(lanes)]
             high = [at + lanes for at in low]
             pairs = list(zip(vectors[::2], vectors[1::2], strict=True)) if both else [(vectors[0], vectors[0])]
-            narrow = type_.widened(lanes * count)
+            narrow = type_.with_lanes(lanes * count)
             vectors = [self.combine(op, narrow, self.shuffle(x, y, low), self.shuffle(x, y, high)) for x, y in pairs]
             held = count
         return vectors[0]

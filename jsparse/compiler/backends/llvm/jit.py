@@ -71,7 +71,7 @@ def _optimize(module: ir.Module, level: int = OPTIMIZED) -> llvm.ModuleRef:
     return parsed
 
 
-def _emitted(kernel: Kernel) -> ir.Module:
+def _emit_llvm(kernel: Kernel) -> ir.Module:
     """Emit the LLVM module of a kernel. The emitter loads slowly, and is imported only when it is needed."""
     from jsparse.compiler.backends.llvm.emit import emit_module  # noqa: PLC0415
 
@@ -81,7 +81,7 @@ def _emitted(kernel: Kernel) -> ir.Module:
 def compile_kernel(kernel: Kernel, level: int = OPTIMIZED) -> CompiledKernel:
     """Compile a kernel for this machine in about 10 to 40 ms. Level 0, for tests, takes a fifth of that time."""
     with _lock:
-        return link_object(_target_machine(level).emit_object(_optimize(_emitted(kernel), level)))
+        return link_object(_target_machine(level).emit_object(_optimize(_emit_llvm(kernel), level)))
 
 
 def link_object(object_code: bytes) -> CompiledKernel:
@@ -92,16 +92,16 @@ def link_object(object_code: bytes) -> CompiledKernel:
         return CompiledKernel(library[ENTRY], library, object_code)
 
 
-def optimized_ir(kernel: Kernel) -> str:
+def llvm_ir_text(kernel: Kernel) -> str:
     """The LLVM IR of a kernel after all passes."""
     with _lock:
-        return str(_optimize(_emitted(kernel)))
+        return str(_optimize(_emit_llvm(kernel)))
 
 
 def assembly(kernel: Kernel) -> str:
     """The machine code of a kernel as assembly language."""
     with _lock:
-        text: str = _target_machine().emit_assembly(_optimize(_emitted(kernel)))
+        text: str = _target_machine().emit_assembly(_optimize(_emit_llvm(kernel)))
         return text
 
 
@@ -127,7 +127,7 @@ class Llvm:
         return compile_kernel(kernel, self.level)
 
     def listing(self, kernel: Kernel) -> str:
-        return optimized_ir(kernel)
+        return llvm_ir_text(kernel)
 
     def target(self) -> str:
         return describe_target(self.level)

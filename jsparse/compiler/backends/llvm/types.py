@@ -92,10 +92,10 @@ class Caster:
         if source.dtype == target.dtype:
             return value
         if source.is_narrow_float:
-            return self.cast(self.widened(value, source), F32.widened(source.lanes), target)
+            return self.cast(self.widen_float(value, source), F32.with_lanes(source.lanes), target)
         if target.is_narrow_float:
-            single = F32.widened(source.lanes)
-            return self.narrowed(self.cast(value, source, single), target)
+            single = F32.with_lanes(source.lanes)
+            return self.narrow_float(self.cast(value, source, single), target)
         if source.is_float:
             return self.of_float(value, source, target)
         return self.of_integer(value, source, target)
@@ -119,17 +119,17 @@ class Caster:
             return value if bytes_of(target) == bytes_of(source) else self.builder.trunc(value, into)
         return self.builder.sext(value, into) if source.is_signed else self.builder.zext(value, into)
 
-    def widened(self, value: Any, source: Type) -> Any:
+    def widen_float(self, value: Any, source: Type) -> Any:
         """Convert a narrow float to float32. The conversion is exact."""
         if source.dtype == "bfloat16":
             bits = self.builder.zext(value, self.words(source))
             return self.floats(self.builder.shl(bits, self.word(source, 16)), source)
         if self.half_instructions:
             halves = self.builder.bitcast(value, _halves(source))
-            return self.builder.fpext(halves, llvm_type(F32.widened(source.lanes)))
+            return self.builder.fpext(halves, llvm_type(F32.with_lanes(source.lanes)))
         return self.half_widened(value, source)
 
-    def narrowed(self, value: Any, target: Type) -> Any:
+    def narrow_float(self, value: Any, target: Type) -> Any:
         """Convert a float32 to a narrow float, rounded to nearest, ties to even."""
         if target.dtype == "float16" and self.half_instructions:
             return self.builder.bitcast(self.builder.fptrunc(value, _halves(target)), llvm_type(target))
@@ -192,7 +192,7 @@ class Caster:
         return ir.Constant(self.words(like), [scalar] * like.lanes) if like.lanes else scalar
 
     def floats(self, bits: Any, like: Type) -> Any:
-        return self.builder.bitcast(bits, llvm_type(F32.widened(like.lanes)))
+        return self.builder.bitcast(bits, llvm_type(F32.with_lanes(like.lanes)))
 
 
 def _halves(like: Type) -> ir.Type:

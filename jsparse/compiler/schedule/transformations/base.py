@@ -34,7 +34,7 @@ def structure_reason(nest: Summary, *loops: str) -> str | None:
 
 def lanes_reason(nest: Summary, loop: str) -> str | None:
     """Why steps that work on single iterations cannot change a loop; None if they can."""
-    for step in nest.found("vectorize"):
+    for step in nest.steps_with("vectorize"):
         if step.loop == loop and step.lanes:
             return f"'{step}' works on several positions of {loop} at a time"
     return None

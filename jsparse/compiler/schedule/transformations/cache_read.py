@@ -11,7 +11,7 @@ import numpy as np
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.chain import with_loop
 from jsparse.compiler.loops.nest import Assign, Forall, LoopNest, Pack, Stmt, with_children
-from jsparse.compiler.scalar import accesses_of, replaced
+from jsparse.compiler.scalar import accesses_of, replace_accesses
 from jsparse.compiler.schedule.layout import line
 from jsparse.compiler.schedule.limits import LARGEST_COPY
 from jsparse.compiler.schedule.summary import Summary, Transformation
@@ -76,15 +76,19 @@ class CacheRead(Transformation):
         """The nest after the step."""
         (source,) = (f for f in nest.statement.reads if f.tensor == self.tensor)
 
-        def packed(loop: Forall) -> Stmt:
+        def pack_source(loop: Forall) -> Stmt:
             return replace(loop, body=Pack("pack", source, _reading(loop.body, source, Access("pack", source.indices))))
 
-        return replace(nest, body=with_loop(nest.body, self.loop, nest.problem, packed))
+        return replace(nest, body=with_loop(nest.body, self.loop, nest.problem, pack_source))
 
 
 def _reading(stmt: Stmt, source: Access, copy: Access) -> Stmt:
     """Replace the reads of the tensor in a statement by reads of the copy."""
     if isinstance(stmt, Assign):
         reads = stmt.value is not None and source in accesses_of(stmt.value)
-        return replace(stmt, value=replaced(stmt.value, {source: copy})) if reads and stmt.value is not None else stmt
+        return (
+            replace(stmt, value=replace_accesses(stmt.value, {source: copy}))
+            if reads and stmt.value is not None
+            else stmt
+        )
     return with_children(stmt, lambda inner: _reading(inner, source, copy))

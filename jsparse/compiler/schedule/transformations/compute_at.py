@@ -44,7 +44,7 @@ class ComputeAt(Transformation):
             if step is not None:
                 return f"'{step}' is about all loops of the statement"
         for name in nest.loops[: nest.loops.index(self.loop) + 1]:
-            if name in nest.fused:
+            if name in nest.fusions:
                 return f"the loop {name} is fused"
             if nest.outer.get(name, name) in nest.positions:
                 return f"the loop {name} runs over positions"

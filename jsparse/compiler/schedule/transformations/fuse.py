@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.loops.chain import chain, nested
+from jsparse.compiler.loops.chain import chain, nest_loops
 from jsparse.compiler.loops.domain import Fused
 from jsparse.compiler.loops.nest import LoopNest
 from jsparse.compiler.schedule.layout import line
@@ -49,7 +49,7 @@ class Fuse(Transformation):
                 return no_loop(name, nest)
             if any(name in names for names in nest.problem.level_variables):
                 return f"{name} is an index of a sparse pattern: the race strategy split divides its long segments"
-            if name in nest.outer or name in nest.splits or name in nest.fused or name == nest.vector:
+            if name in nest.outer or name in nest.splits or name in nest.fusions or name == nest.vector:
                 return f"the loop over {name} is split or fused already"
             if name not in nest.free_vars:
                 return f"{name} is summed, and the sums of a fused loop are not cut into blocks"
@@ -70,4 +70,4 @@ class Fuse(Transformation):
         loops, leaf = chain(loops_of(nest))
         at = next(n for n, loop in enumerate(loops) if loop.var == self.outer and not loop.is_lookup)
         fused = replace(loops[at], var=self.name, domain=Fused(self.outer, self.inner))
-        return with_loops(nest, nested([*loops[:at], fused, *loops[at + 2 :]], leaf))
+        return with_loops(nest, nest_loops([*loops[:at], fused, *loops[at + 2 :]], leaf))

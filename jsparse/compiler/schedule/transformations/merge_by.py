@@ -66,7 +66,7 @@ class MergeBy(Transformation):
         """Return the step with pattern n renamed to pattern `numbers[n]`."""
         return replace(self, leader=f"P{numbers[self.pattern]}")
 
-    def shaped(self, shape: AssemblyShape, problem: Problem) -> AssemblyShape:
+    def apply_to_shape(self, shape: AssemblyShape, problem: Problem) -> AssemblyShape:
         """Return the shape of an assembly after this step. The step replaces a merge leader."""
         beside = {n for term in problem.terms if self.pattern in term.patterns for n in term.patterns}
         others = ((v, n) for v, n in shape.merge_leaders if v != self.loop or n not in beside)
@@ -75,15 +75,15 @@ class MergeBy(Transformation):
     def apply(self, nest: LoopNest) -> LoopNest:
         """The nest after the step."""
         if nest.problem.ordered:
-            return assembly_nest(nest.problem, self.shaped(shape_of(nest), nest.problem))
-        return replace(nest, body=_led(nest.body, self.loop, self.pattern, nest))
+            return assembly_nest(nest.problem, self.apply_to_shape(shape_of(nest), nest.problem))
+        return replace(nest, body=_exchange_leader(nest.body, self.loop, self.pattern, nest))
 
 
-def _led(stmt: Stmt, var: IndexVar, leader: int, nest: LoopNest) -> Stmt:
+def _exchange_leader(stmt: Stmt, var: IndexVar, leader: int, nest: LoopNest) -> Stmt:
     """Exchange two levels in a statement: walk the leader's level, and look up the level that was walked."""
     walks = isinstance(stmt, Forall) and stmt.var == var and not stmt.is_lookup
     if not (walks and isinstance(stmt, Forall) and isinstance(stmt.domain, LevelIteration)):
-        return with_children(stmt, lambda inner: _led(inner, var, leader, nest))
+        return with_children(stmt, lambda inner: _exchange_leader(inner, var, leader, nest))
     lookups: list[Forall] = []
     inner = stmt.body
     while isinstance(inner, Forall) and inner.is_lookup:

@@ -61,12 +61,12 @@ class Parallelize(Transformation):
             return f"a chunk has at least one entry and at most 2**62, not {self.grain}"
         if nest.problem.is_assembly:
             return self._assembly_reason(nest)
-        rest = [name for name in nest.loops if self.loop in nest.summed or name not in nest.summed]
+        rest = [name for name in nest.loops if self.loop in nest.precompute_loops or name not in nest.precompute_loops]
         before = rest[: rest.index(self.loop)]
         if any(nest.outer.get(name) != nest.vector or nest.vector is None for name in before):
             return f"only the outermost loop is divided over threads: reorder {self.loop} out of {before[0]}"
         if self.race == "reduced":
-            return self._reduced_reason(nest)
+            return self._reason_against_own_sums(nest)
         if self.race == "binned":
             return bins_reason(nest, self.loop)
         if before:
@@ -74,7 +74,7 @@ class Parallelize(Transformation):
         owners = [v for v in nest.variables_of(self.loop) if v not in nest.free_vars]
         if owners:
             return f"the iterations of {self.loop} do not own parts of {nest.statement.target}: it lacks {owners[0]}"
-        walked = nest.walked(nest.outer[self.loop]) if self.loop in nest.outer else None
+        walked = nest.level_walked_by(nest.outer[self.loop]) if self.loop in nest.outer else None
         if walked is not None and not may_be_full(walked):
             return f"{self.loop} continues segments from panel to panel, one after the other"
         return split_reason(nest, self.loop) if self.race == "split" else None
@@ -84,16 +84,16 @@ class Parallelize(Transformation):
             return "the chunks of an assembly own their entries"
         return None if nest.loops[0] == self.loop else f"only the outermost loop, {nest.loops[0]}, is divided"
 
-    def _reduced_reason(self, nest: Summary) -> str | None:
+    def _reason_against_own_sums(self, nest: Summary) -> str | None:
         """Why chunks cannot have sums of their own; None if they can. If statements share the loop, this is checked
         later, when their nests are joined (`loops.fusion`)."""
         if len(nest.problem.statements) > 1:
             return None
-        if self.loop in nest.outer or self.loop in nest.fused or self.loop in nest.splits:
+        if self.loop in nest.outer or self.loop in nest.fusions or self.loop in nest.splits:
             return "chunks of panels and of fused loops have no sums of their own"
         if self.loop in nest.free_vars:
             return f"{self.loop} is an index of the target: its iterations own their parts"
-        if nest.summed[:1] == (self.loop,):
+        if nest.precompute_loops[:1] == (self.loop,):
             return None
         inside = nest.loops[nest.loops.index(self.loop) :]
         placing = [name for name in inside if nest.free_vars.intersection(nest.variables_of(name))]
@@ -105,10 +105,10 @@ class Parallelize(Transformation):
         """The nest after the step."""
         parallel = Parallel(self.race, max(self.grain, 1))
         body = with_loop(nest.body, self.loop, nest.problem, lambda loop: replace(loop, parallel=parallel))
-        return replace(nest, body=_unchecked(body) if self.race == "reduced" else body)
+        return replace(nest, body=_clear_checked_flags(body) if self.race == "reduced" else body)
 
 
-def _unchecked(stmt: Stmt) -> Stmt:
+def _clear_checked_flags(stmt: Stmt) -> Stmt:
     """Clear the flag `checked` of workspaces around the divided loop: a sum is used even if no chunk has added to it.
 
     A sum inside of the loop belongs to one iteration, which still leaves it out if it has no terms.
@@ -117,4 +117,4 @@ def _unchecked(stmt: Stmt) -> Stmt:
         return stmt
     if isinstance(stmt, Where) and isinstance(stmt.workspace, Workspace):
         stmt = replace(stmt, workspace=replace(stmt.workspace, checked=False))
-    return with_children(stmt, _unchecked)
+    return with_children(stmt, _clear_checked_flags)

@@ -45,7 +45,7 @@ class Pos(Transformation):
             return f"the loop over {self.loop} is split by coordinates already"
         if nest.problem.is_assembly:
             return "the loops of an assembly stay loops over coordinates"
-        walked = nest.walked(self.loop)
+        walked = nest.level_walked_by(self.loop)
         if walked is None:
             return f"no pattern is walked at {self.loop}, so its coordinates are not the positions of one"
         if any(n != walked.pattern and not _is_full(nest, n, self.loop) for n in nest.statement.patterns):
@@ -59,11 +59,11 @@ class Pos(Transformation):
     def apply(self, nest: LoopNest) -> LoopNest:
         """The nest after the step."""
 
-        def marked(loop: Forall) -> Forall:
+        def walk_by_position(loop: Forall) -> Forall:
             assert isinstance(loop.domain, LevelIteration)
             return replace(loop, domain=replace(loop.domain, by_position=True))
 
-        return replace(nest, body=with_loop(nest.body, self.loop, nest.problem, marked))
+        return replace(nest, body=with_loop(nest.body, self.loop, nest.problem, walk_by_position))
 
 
 def _is_full(nest: Summary, pattern: int, var: IndexVar) -> bool:

@@ -1,7 +1,7 @@
 """`precompute`: a sum is computed before the factors that lack its variables are multiplied in.
 
-`summed_first` and `dense_first` say which sums are worth computing first. `tiles_among_sums` says where the loop over
-register tiles stands if only some sums are computed first.
+`loops_to_precompute` and `dense_first` say which sums are worth computing first. `tiles_among_sums` says where the loop
+over register tiles stands if only some sums are computed first.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from math import prod
 from typing import ClassVar, Literal, cast
 
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.loops.chain import chain, groups, nested, outer_name
+from jsparse.compiler.loops.chain import chain, groups, nest_loops, outer_name
 from jsparse.compiler.loops.domain import Lanes, LevelIteration, Tiles
 from jsparse.compiler.loops.nest import Assign, Forall, LoopNest, Stmt, Where, Workspace
 from jsparse.compiler.scalar import Apply, product_of
@@ -65,7 +65,7 @@ class Precompute(Transformation):
     def _factors_reason(self, nest: Summary) -> str | None:
         names = set(self.loops)
         for name in self.loops:
-            if name in nest.free_vars or name in nest.splits or name not in (*nest.walk, *nest.contracted):
+            if name in nest.free_vars or name in nest.splits or name not in (*nest.walk, *nest.scalar_reductions):
                 return f"{name} is no index that is summed in one loop"
             if (name in nest.walk) != (self.loops[0] in nest.walk):
                 return f"of {self.loops[0]} and {name}, one is an index of a sparse pattern, and the other is dense"
@@ -113,9 +113,9 @@ class Precompute(Transformation):
         if isinstance(leaf, Forall):
             consume = replace(leaf, body=consume)
         producer: Stmt = produce if lanes is None else replace(lanes, body=produce)
-        where = Where(sub, nested(summed, producer), nested(after, consume))
+        where = Where(sub, nest_loops(summed, producer), nest_loops(after, consume))
         assert problem.monoid_of(statement) == sub.monoid
-        return with_loops(nest, nested(before, where))
+        return with_loops(nest, nest_loops(before, where))
 
 
 def _workspace(nest: LoopNest, loops: list[Forall], lanes: Forall | None, checked: bool) -> Workspace:
@@ -137,7 +137,7 @@ def _assign(nest: LoopNest, target: Access, value: object) -> Stmt:
     return Assign(target, added, dtype, monoid)
 
 
-def summed_first(nest: Summary) -> tuple[IndexVar, ...]:
+def loops_to_precompute(nest: Summary) -> tuple[IndexVar, ...]:
     """Find the innermost reductions whose indices are only in factors without dense indices. Summing first pays."""
     if not nest.sums_first or not nest.dense:
         return ()
@@ -154,12 +154,12 @@ def summed_first(nest: Summary) -> tuple[IndexVar, ...]:
 
 def dense_first(nest: Summary) -> tuple[IndexVar, ...]:
     """Find the reductions over dense indices if some factor lacks them. Summing first saves products with it."""
-    if not nest.sums_first or nest.vector not in nest.free_vars or not nest.contracted:
+    if not nest.sums_first or nest.vector not in nest.free_vars or not nest.scalar_reductions:
         return ()
-    names = set(nest.contracted)
+    names = set(nest.scalar_reductions)
     lacking = sum(names.isdisjoint(own) for own in nest.factor_vars)
-    sizes = [nest.problem.size[v] or 0 for v in nest.contracted]
-    return nest.contracted if 0 < lacking < len(nest.factors) and 0 not in sizes and prod(sizes) > 1 else ()
+    sizes = [nest.problem.size[v] or 0 for v in nest.scalar_reductions]
+    return nest.scalar_reductions if 0 < lacking < len(nest.factors) and 0 not in sizes and prod(sizes) > 1 else ()
 
 
 def tiles_among_sums(nest: Summary) -> Literal["outside", "inside"] | None:
@@ -168,8 +168,8 @@ def tiles_among_sums(nest: Summary) -> Literal["outside", "inside"] | None:
     "outside": the loop is outside of the inner sums, so each tile computes them again. "inside": the loop is inside of
     the outer sums only, so they add to the target in memory.
     """
-    if not nest.sums_entries_first or nest.summed == nest.tail or nest.vector not in nest.free_vars:
+    if not nest.sums_entries_first or nest.precompute_loops == nest.tail or nest.vector not in nest.free_vars:
         return None
     tiles = outer_name(nest.problem, str(nest.vector))
-    is_inside = tiles in nest.loops and nest.loops.index(tiles) > nest.loops.index(nest.summed[0])
+    is_inside = tiles in nest.loops and nest.loops.index(tiles) > nest.loops.index(nest.precompute_loops[0])
     return "inside" if is_inside else "outside"

@@ -46,7 +46,7 @@ class Prefetch(Transformation):
             return no_loop(self.loop, nest)
         if lanes_reason(nest, self.loop) is not None:
             return lanes_reason(nest, self.loop)
-        if any(step.loop == self.loop for step in nest.found("prefetch")):
+        if any(step.loop == self.loop for step in nest.steps_with("prefetch")):
             return f"the loop over {self.loop} prefetches already"
         if not 0 < self.distance <= FARTHEST:
             return f"entries are requested 1 to {FARTHEST:,} ahead, not {self.distance}"
@@ -61,8 +61,8 @@ class Prefetch(Transformation):
     def apply(self, nest: LoopNest) -> LoopNest:
         """The nest after the step."""
 
-        def marked(loop: Forall) -> Forall:
+        def set_distance(loop: Forall) -> Forall:
             walks = isinstance(loop.domain, LevelIteration | PositionPanels)
             return replace(loop, prefetch=self.distance) if walks else loop
 
-        return replace(nest, body=with_loop(nest.body, self.loop, nest.problem, marked))
+        return replace(nest, body=with_loop(nest.body, self.loop, nest.problem, set_distance))

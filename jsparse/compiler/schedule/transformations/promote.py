@@ -54,7 +54,7 @@ class Promote(Transformation):
             depth -= 1
         if depth == len(path) and not _reduces_lanes(nest):
             return nest
-        return with_loops(nest, _at(body, depth, statement.target.tensor, lambda stmt: _promoted(nest, stmt)))
+        return with_loops(nest, _at(body, depth, statement.target.tensor, lambda stmt: _sum_in_workspace(nest, stmt)))
 
 
 def _reduces_lanes(nest: LoopNest) -> bool:
@@ -75,7 +75,7 @@ def _at(stmt: Stmt, depth: int, tensor: str, change: object) -> Stmt:
     return change(stmt)  # type: ignore[operator]
 
 
-def _promoted(nest: LoopNest, stmt: Stmt) -> Where:
+def _sum_in_workspace(nest: LoopNest, stmt: Stmt) -> Where:
     """Return a statement that runs the reductions in the workspace `acc`, and then assigns the result to the target."""
     problem, statement = nest.problem, nest.statement
     dtype, monoid = problem.accumulator_of(statement), problem.monoid_of(statement)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.assemble import AssemblyShape, assembly_nest, shape_of
 from jsparse.compiler.loops.canonical import LevelIterators
-from jsparse.compiler.loops.chain import chain, loop_name, nested
+from jsparse.compiler.loops.chain import chain, loop_name, nest_loops
 from jsparse.compiler.loops.domain import Domain, LevelIteration, Panels, PositionPanels, Range, Tiles
 from jsparse.compiler.loops.nest import Forall, LoopNest
 from jsparse.compiler.problem import Problem
@@ -62,7 +62,7 @@ class Reorder(Transformation):
         if divided is not None and self.loops[0] != divided.loop:
             return f"'{divided}' divides the outermost loop, which would be {self.loops[0]}"
         for var in nest.positions:
-            walked = replace(nest, loops=self.loops).walked(var)
+            walked = replace(nest, loops=self.loops).level_walked_by(var)
             if walked is None or (walked.level is not None and not walked.level.kind.has_pointers):
                 return f"the positions of {var} would not be walked"
         return panels_reason(replace(nest, loops=self.loops))
@@ -79,7 +79,7 @@ class Reorder(Transformation):
         """The names of the nest's loops after the step."""
         return self.loops if self.term is None else nest.loops
 
-    def shaped(self, shape: AssemblyShape, problem: Problem) -> AssemblyShape:
+    def apply_to_shape(self, shape: AssemblyShape, problem: Problem) -> AssemblyShape:
         """Return the shape of an assembly after the step, which orders the shared loops or the loops of one term."""
         if self.term is None:
             return replace(shape, order=self.loops)
@@ -88,7 +88,7 @@ class Reorder(Transformation):
     def apply(self, nest: LoopNest) -> LoopNest:
         """The nest after the step."""
         if nest.problem.ordered:
-            return assembly_nest(nest.problem, self.shaped(shape_of(nest), nest.problem))
+            return assembly_nest(nest.problem, self.apply_to_shape(shape_of(nest), nest.problem))
         loops, leaf = chain(loops_of(nest))
         named = {loop_name(loop, nest.problem): loop for loop in loops if not loop.is_lookup}
         iterators = LevelIterators.of(nest.problem, nest.statement)
@@ -98,13 +98,13 @@ class Reorder(Transformation):
                 found.append(old)
                 continue
             first, *lookups = iterators.bind(*old.variables)
-            found.append(replace(old, domain=_marked(first.domain, old.domain)))
+            found.append(replace(old, domain=_with_marks_of(first.domain, old.domain)))
             found += [Forall(lookup.var, lookup.domain, leaf) for lookup in lookups]
         iterators.check()
-        return with_loops(nest, nested(found, leaf))
+        return with_loops(nest, nest_loops(found, leaf))
 
 
-def _marked(domain: Domain, old: Domain) -> Domain:
+def _with_marks_of(domain: Domain, old: Domain) -> Domain:
     """Return the domain of a loop in its new place, with the panels, positions and lanes that earlier steps made."""
     if not isinstance(old, LevelIteration | Range):
         return old

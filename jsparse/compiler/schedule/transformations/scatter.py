@@ -58,7 +58,7 @@ class ScatterSegment(Transformation):
         """Why the step is illegal; None if it is legal."""
         if nest.problem.is_assembly and not nest.problem.ordered:
             return "the entries are listed without loops"
-        if any(step.level == self.level for step in nest.found("scatter")):
+        if any(step.level == self.level for step in nest.steps_with("scatter")):
             return f"{self.level} is scattered already"
         for keyword in ("unroll", "unroll_and_jam"):
             if nest.first(keyword) is not None:
@@ -95,7 +95,7 @@ class ScatterSegment(Transformation):
         )
         inner = _in_map(loops_of(nest), pattern, level)
         known = {*nest.problem.batch_variables[pattern]}
-        return with_loops(nest, _placed(inner, map_, known))
+        return with_loops(nest, _insert_map(inner, map_, known))
 
 
 def _has_segments(problem: Problem, pattern: int, level: int) -> bool:
@@ -139,7 +139,7 @@ def _in_map(stmt: Stmt, pattern: int, level: int) -> Stmt:
     return replace(inner, domain=replace(inner.domain, scattered=True)) if is_level else inner
 
 
-def _placed(stmt: Stmt, map_: Scatter, left: set[str]) -> Stmt:
+def _insert_map(stmt: Stmt, map_: Scatter, left: set[str]) -> Stmt:
     """Put the map directly inside of the loops that bind the position of the level above and the variables
     `left`."""
     above = (map_.domain.pattern, map_.domain.level - 1)
@@ -148,4 +148,4 @@ def _placed(stmt: Stmt, map_: Scatter, left: set[str]) -> Stmt:
     if isinstance(stmt, Forall):
         left = left - set(stmt.variables)
     own = map_.domain
-    return with_children(stmt, lambda x: _placed(x, map_, left) if loops_over(x, own.pattern, own.level) else x)
+    return with_children(stmt, lambda x: _insert_map(x, map_, left) if loops_over(x, own.pattern, own.level) else x)

@@ -69,7 +69,7 @@ class Specialize(Transformation):
 
     def check(self, nest: Summary) -> str | None:
         """Why the step is illegal; None if it is legal."""
-        if any(step.to == self.to and step.what == self.what for step in nest.found("specialize")):
+        if any(step.to == self.to and step.what == self.what for step in nest.steps_with("specialize")):
             return "the kernel is specialized to this already"
         if self.to == "threads":
             return self._threads_reason(nest)
@@ -99,8 +99,8 @@ class Specialize(Transformation):
         if self.to != "threads":
             return nest
 
-        def widened(loop: Forall) -> Forall:
+        def widen_tiles(loop: Forall) -> Forall:
             assert isinstance(loop.domain, Tiles)
             return replace(loop, domain=replace(loop.domain, wide=self.lanes))
 
-        return replace(nest, body=with_loop(nest.body, self.what, nest.problem, widened))
+        return replace(nest, body=with_loop(nest.body, self.what, nest.problem, widen_tiles))

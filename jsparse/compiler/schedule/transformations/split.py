@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.loops.chain import chain, nested, outer_name
+from jsparse.compiler.loops.chain import chain, nest_loops, outer_name
 from jsparse.compiler.loops.domain import LevelIteration, Panels, PositionPanels, Range
 from jsparse.compiler.loops.nest import Forall, LoopNest
 from jsparse.compiler.schedule.layout import line
@@ -50,7 +50,7 @@ class Split(Transformation):
             return f"the loop over {self.loop} is split already"
         if self.size < 1:
             return f"a panel has at least one coordinate, not {self.size}"
-        if self.loop in nest.fused:
+        if self.loop in nest.fusions:
             return f"{self.loop} is a fused loop: split one of its parts before"
         reason = structure_reason(nest, self.loop)
         if reason is not None:
@@ -78,14 +78,14 @@ class Split(Transformation):
         assert isinstance(domain, LevelIteration | Range)
         if isinstance(domain, LevelIteration) and domain.by_position:
             outer = Forall(self.loop, PositionPanels(domain.pattern, domain.level, self.size), leaf)
-            return with_loops(nest, nested([*loops[:at], outer, *loops[at:]], leaf))
+            return with_loops(nest, nest_loops([*loops[:at], outer, *loops[at:]], leaf))
         first = at
         if isinstance(domain, LevelIteration) and domain.level > 0:
             above = nest.problem.level_variables[domain.pattern][: domain.level]
             first = min((n for n, loop in enumerate(loops[:at]) if _is_own(loop, above)), default=at)
         outer = Forall(self.loop, Panels(self.size), leaf)
         within = replace(inner, domain=replace(domain, panel=True))
-        return with_loops(nest, nested([*loops[:first], outer, *loops[first:at], within, *loops[at + 1 :]], leaf))
+        return with_loops(nest, nest_loops([*loops[:first], outer, *loops[first:at], within, *loops[at + 1 :]], leaf))
 
 
 def _is_own(loop: Forall, variables: Sequence[IndexVar]) -> bool:
@@ -95,13 +95,13 @@ def _is_own(loop: Forall, variables: Sequence[IndexVar]) -> bool:
 
 def _above(nest: Summary, var: IndexVar) -> frozenset[IndexVar]:
     """The variables of the levels above the level of `var`, in the pattern that the loop over `var` walks."""
-    walked = nest.walked(var)
+    walked = nest.level_walked_by(var)
     return frozenset() if walked is None else frozenset(walked.above)
 
 
 def _level_reason(nest: Summary, var: IndexVar) -> str | None:
     """Why the coordinates of a variable cannot be divided; None if they can."""
-    walked = nest.walked(var)
+    walked = nest.level_walked_by(var)
     if walked is None:
         return None
     meeting = [n for n in nest.statement.patterns if var in nest.problem.level_variables[n]]
@@ -133,14 +133,14 @@ def _panel_reason(nest: Summary, name: str, var: IndexVar) -> str | None:
 
 def _position_reason(nest: Summary, name: str, var: IndexVar) -> str | None:
     """Why the positions of a loop cannot be divided at its place; None if the positions are known there."""
-    walked, at = nest.walked(var), nest.loops.index(name)
+    walked, at = nest.level_walked_by(var), nest.loops.index(name)
     later = [] if walked is None else [v for v in walked.above if v in nest.loops[at:]]
     return f"{name} divides segments below {later[0]}, so it stands inside of {later[0]}" if later else None
 
 
 def _segments_reason(nest: Summary, name: str, var: IndexVar) -> str | None:
     """Why segments cannot be continued from panel to panel; None if each segment is met only once in a panel."""
-    walked = nest.walked(var)
+    walked = nest.level_walked_by(var)
     if walked is None or may_be_full(walked):
         return None
     at, inner = nest.loops.index(name), nest.loops.index(var)

@@ -50,17 +50,17 @@ class Unroll(Transformation):
             return lanes_reason(nest, self.loop)
         if nest.problem.is_assembly:
             return "the loops of an assembly are not written out"
-        if self.loop in nest.splits or self.loop in nest.outer or self.loop in nest.fused:
+        if self.loop in nest.splits or self.loop in nest.outer or self.loop in nest.fusions:
             return f"the loop over {self.loop} is split or fused"
-        if any(self.loop == step.loop for step in (*nest.found("unroll"), *nest.found("parallelize"))):
+        if any(self.loop == step.loop for step in (*nest.steps_with("unroll"), *nest.steps_with("parallelize"))):
             return f"the loop over {self.loop} is divided or written out already"
         if nest.first("unroll_and_jam") is not None:
             return f"'{nest.first('unroll_and_jam')}' unrolls a loop already"
         return self._level_reason(nest) or self._count_reason(nest)
 
     def _level_reason(self, nest: Summary) -> str | None:
-        known = {step.pattern for step in nest.found("specialize") if step.to == "pattern"}
-        written = {step.loop for step in nest.found("unroll")}
+        known = {step.pattern for step in nest.steps_with("specialize") if step.to == "pattern"}
+        written = {step.loop for step in nest.steps_with("unroll")}
         for n in nest.statement.patterns:
             names = nest.problem.level_variables[n]
             if self.loop not in names:
@@ -73,7 +73,7 @@ class Unroll(Transformation):
         return None
 
     def _count_reason(self, nest: Summary) -> str | None:
-        names = {self.loop, *(step.loop for step in nest.found("unroll"))}
+        names = {self.loop, *(step.loop for step in nest.steps_with("unroll"))}
         sizes = [nest.problem.size[v] for v in names if v not in nest.walk]
         if None in sizes:
             return f"the size of {self.loop} is known at run time only"

@@ -53,9 +53,9 @@ class UnrollAndJam(Transformation):
             return f"'{nest.first('scatter')}' has made a map for one iteration at a time"
         if nest.first("unroll_and_jam") is not None or nest.first("unroll") is not None:
             return "a loop is unrolled already"
-        if self.loop in nest.outer or self.loop in nest.fused:
+        if self.loop in nest.outer or self.loop in nest.fusions:
             return f"the loop over {self.loop} is split or fused"
-        if self.loop in nest.splits and nest.walked(self.loop) is not None:
+        if self.loop in nest.splits and nest.level_walked_by(self.loop) is not None:
             return f"a panel of {self.loop} has stored entries, which are found one after the other"
         if nest.problem.is_assembly:
             return "the loops of an assembly run one iteration at a time"

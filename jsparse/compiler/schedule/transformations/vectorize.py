@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.loops.chain import chain, nested, with_loop
+from jsparse.compiler.loops.chain import chain, nest_loops, with_loop
 from jsparse.compiler.loops.domain import Lanes, LevelIteration, Panels, Range, Tiles
 from jsparse.compiler.loops.nest import Forall, LoopNest
 from jsparse.compiler.problem import Positions, Problem
@@ -85,13 +85,15 @@ class Vectorize(Transformation):
             return no_loop(self.loop, nest) if self.loop not in nest.loops else "an assembly adds to no scalar"
         if self.lanes & (self.lanes - 1) or not 2 <= self.lanes <= MOST_POSITIONS:
             return f"a power of two of positions is worked on at a time, at most {MOST_POSITIONS}, not {self.lanes}"
-        if self.loop in nest.splits or any(step.loop == self.loop and step.lanes for step in nest.found("vectorize")):
+        if self.loop in nest.splits or any(
+            step.loop == self.loop and step.lanes for step in nest.steps_with("vectorize")
+        ):
             return f"the positions of {self.loop} are divided already"
-        walked, inside = nest.walked(self.loop), self.loop in nest.summed
+        walked, inside = nest.level_walked_by(self.loop), self.loop in nest.precompute_loops
         joint = nest.folds_lanes_at(self.loop)
         if walked is None and joint:
             return self._coordinates_reason(nest)
-        names = nest.summed if inside else nest.loops
+        names = nest.precompute_loops if inside else nest.loops
         names = names[: names.index(self.loop) + 1] if joint else names
         below = names[names.index(self.loop) + 1 :]
         if walked is None or (inside and nest.sums_in_lanes) or not self._is_innermost(nest, walked, below):
@@ -110,7 +112,7 @@ class Vectorize(Transformation):
         """Whether only loops over the only entry of a segment are inside, in the singleton levels below."""
         names = nest.problem.level_variables[walked.pattern]
         level = len(walked.above) + 1
-        summed_apart = self.loop not in nest.summed and not set(nest.summed).isdisjoint(below)
+        summed_apart = self.loop not in nest.precompute_loops and not set(nest.precompute_loops).isdisjoint(below)
         return not summed_apart and tuple(below) == names[level : level + len(below)] and nest.single.issuperset(below)
 
     def _coordinates_reason(self, nest: Summary) -> str | None:
@@ -120,10 +122,10 @@ class Vectorize(Transformation):
             return f"{self.loop} has fewer than {self.lanes} coordinates, or a number that is known at run time only"
         if not nest.stores_innermost(target, self.loop) or target.indirections() or nest.derived:
             return f"{target} is not stored with {self.loop} innermost"
-        for step in (*nest.found("unroll"), *nest.found("unroll_and_jam"), *nest.found("parallelize")):
+        for step in (*nest.steps_with("unroll"), *nest.steps_with("unroll_and_jam"), *nest.steps_with("parallelize")):
             if step.loop == self.loop:
                 return f"'{step}' works on the coordinates one by one"
-        return f"the loop {self.loop} is fused" if self.loop in nest.fused else None
+        return f"the loop {self.loop} is fused" if self.loop in nest.fusions else None
 
     def _reads_reason(self, nest: Summary, walked: Walked, below: Sequence[str], joint: bool) -> str | None:
         pattern, level, at_once = nest.problem.patterns[walked.pattern], len(walked.above), (self.loop, *below)
@@ -133,14 +135,14 @@ class Vectorize(Transformation):
             return f"other levels are looked up at each coordinate of {self.loop}"
         if pattern.levels[level].kind.is_full or pattern.is_single(level) or pattern.repeats(level):
             return f"P{walked.pattern}.{level} has no segments of distinct coordinates"
-        ahead = [] if joint else nest.found("prefetch")
-        for step in (*nest.found("unroll"), *nest.found("unroll_and_jam"), *ahead):
+        ahead = [] if joint else nest.steps_with("prefetch")
+        for step in (*nest.steps_with("unroll"), *nest.steps_with("unroll_and_jam"), *ahead):
             if step.loop in at_once:
                 return f"'{step}' works on the entries one by one"
         divided = nest.first("parallelize")
         if divided is not None and divided.loop == self.loop and divided.race != "reduced":
             return f"'{divided}' divides the entries"
-        if nest.vector is not None and self.loop not in nest.summed and not joint:
+        if nest.vector is not None and self.loop not in nest.precompute_loops and not joint:
             return f"{nest.vector} runs in lanes already"
         tables = [f for f in nest.factors if f.indirections()]
         if tables:
@@ -183,7 +185,7 @@ class Vectorize(Transformation):
                 found.append(loop)
             elif isinstance(loop.domain, Panels):
                 found.append(replace(loop, domain=Tiles(loop.domain.size)))
-        return with_loops(nest, nested(found, Forall(self.loop, Lanes(), leaf)))
+        return with_loops(nest, nest_loops(found, Forall(self.loop, Lanes(), leaf)))
 
     def _in_lanes(self, loop: Forall) -> Forall:
         assert isinstance(loop.domain, LevelIteration | Range)

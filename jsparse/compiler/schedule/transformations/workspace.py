@@ -49,10 +49,10 @@ class MakeWorkspace(Transformation):
         """The names of the nest's loops after the step."""
         return nest.loops[:-1]
 
-    def shaped(self, shape: AssemblyShape, problem: Problem) -> AssemblyShape:
+    def apply_to_shape(self, shape: AssemblyShape, problem: Problem) -> AssemblyShape:
         """Return the shape of an assembly after the step: each term adds to a row in a loop of its own."""
         return replace(shape, row=True, own=tuple((*own, self.loop) for own in shape.own))
 
     def apply(self, nest: LoopNest) -> LoopNest:
         """The nest after the step."""
-        return assembly_nest(nest.problem, self.shaped(shape_of(nest), nest.problem))
+        return assembly_nest(nest.problem, self.apply_to_shape(shape_of(nest), nest.problem))

@@ -76,15 +76,15 @@ _ONE = {"float32": 10.0, "float64": 20.0}  # tanh is 1 from here up
 
 def exp(x: Vector) -> Vector:
     """eˣ, within 1.1 ulp."""
-    r, n = _reduced(x.at_most(_LARGEST[x.type.dtype]).at_least(_LEAST[x.type.dtype]))
-    return _scaled(1 + _expm1_near_0(r), n)
+    r, n = _reduce_range(x.at_most(_LARGEST[x.type.dtype]).at_least(_LEAST[x.type.dtype]))
+    return _times_power_of_two(1 + _expm1_near_0(r), n)
 
 
 def exp_of_sum(x: Vector, low: Vector) -> Vector:
     """e to the power x + low, where low is below an ulp of x, within 1.1 ulp."""
     bound = x.at_most(_LARGEST[x.type.dtype]).at_least(_LEAST[x.type.dtype])
-    r, n = _reduced(bound)
-    return _scaled(1 + _expm1_near_0(r + select(bound.equals(x), low, 0.0)), n)
+    r, n = _reduce_range(bound)
+    return _times_power_of_two(1 + _expm1_near_0(r + select(bound.equals(x), low, 0.0)), n)
 
 
 def exp2(x: Vector) -> Vector:
@@ -92,12 +92,12 @@ def exp2(x: Vector) -> Vector:
     layout = x.layout
     bound = x.at_most(layout.bias + 1.5).at_least(-float(layout.bias + layout.mantissa + 2))
     shifted = bound + layout.shifter
-    return _scaled(1 + _expm1_near_0((bound - (shifted - layout.shifter)) * math.log(2)), _integer(shifted))
+    return _times_power_of_two(1 + _expm1_near_0((bound - (shifted - layout.shifter)) * math.log(2)), _integer(shifted))
 
 
 def expm1(x: Vector) -> Vector:
     """eˣ - 1, within 2 ulp."""
-    r, n = _reduced(x.at_most(_LARGEST[x.type.dtype]).at_least(_MINUS_ONE[x.type.dtype]))
+    r, n = _reduce_range(x.at_most(_LARGEST[x.type.dtype]).at_least(_MINUS_ONE[x.type.dtype]))
     largest = x.layout.bias  # 2^(bias + 1) is infinite
     is_larger = n > largest
     last = select(is_larger, x.constant(2.0), 1.0)
@@ -107,7 +107,7 @@ def expm1(x: Vector) -> Vector:
 
 def _expm1_between(x: Vector) -> Vector:
     """eˣ - 1 for 0 ≤ x ≤ 40."""
-    return _expm1_scaled(*_reduced(x))
+    return _expm1_scaled(*_reduce_range(x))
 
 
 def _expm1_scaled(r: Vector, n: Vector) -> Vector:
@@ -120,7 +120,7 @@ def _expm1_near_0(r: Vector) -> Vector:
     return muladd(r * r, horner(r, _REST[r.type.dtype]), r)
 
 
-def _reduced(x: Vector) -> tuple[Vector, Vector]:
+def _reduce_range(x: Vector) -> tuple[Vector, Vector]:
     """Write x as n ln 2 + r. Returns r and the integer n."""
     first, second = _LN2[x.type.dtype]
     shifted = muladd(x, 1 / math.log(2), x.layout.shifter)
@@ -133,7 +133,7 @@ def _integer(shifted: Vector) -> Vector:
     return shifted.bits() - shifted.constant(shifted.layout.shifter).bits()
 
 
-def _scaled(x: Vector, n: Vector) -> Vector:
+def _times_power_of_two(x: Vector, n: Vector) -> Vector:
     """x · 2ⁿ"""
     half = n >> 1
     return x * x.power_of_two(half) * x.power_of_two(n - half)

@@ -39,27 +39,27 @@ _COSINE = (
 
 def sin(x: Vector) -> Vector:
     """The sine, within 0.6 ulp."""
-    quarters, sine, cosine = _reduced(x)
+    quarters, sine, cosine = _quarters_sine_cosine(x)
     found = select(_has_bit(quarters, 1), cosine, sine)
     return select(x.equals(0.0), x, select(_has_bit(quarters, 2), -found, found).cast("float32"))
 
 
 def cos(x: Vector) -> Vector:
     """The cosine, within 0.6 ulp."""
-    quarters, sine, cosine = _reduced(x)
+    quarters, sine, cosine = _quarters_sine_cosine(x)
     found = select(_has_bit(quarters, 1), sine, cosine)
     return select(_has_bit(quarters + 1, 2), -found, found).cast("float32")
 
 
 def tan(x: Vector) -> Vector:
     """The tangent, within 0.6 ulp."""
-    quarters, sine, cosine = _reduced(x)
+    quarters, sine, cosine = _quarters_sine_cosine(x)
     is_odd = _has_bit(quarters, 1)
     found = select(is_odd, -cosine, sine) / select(is_odd, sine, cosine)
     return select(x.equals(0.0), x, found.cast("float32"))
 
 
-def _reduced(x: Vector) -> tuple[Vector, Vector, Vector]:
+def _quarters_sine_cosine(x: Vector) -> tuple[Vector, Vector, Vector]:
     """Write x / 2π as n / 4 + t. Returns an integer with the last bits of n, and the sine and cosine of 2π t."""
     if x.type.dtype != "float32":
         raise ValueError(f"expected float32 for sin, cos and tan, but got {x.type.dtype}")

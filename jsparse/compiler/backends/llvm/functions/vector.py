@@ -111,20 +111,20 @@ class Vector:
         """Shift to the right and repeat the sign bit (an arithmetic shift)."""
         return self.like(self.builder.ashr(self.value, self.constant(count).value))
 
-    def _compared(self, order: str, right: Operand) -> Vector:
+    def _compare(self, order: str, right: Operand) -> Vector:
         emit = self.builder.fcmp_ordered if self.type.is_float else integer_comparison(self.builder, self.type)
         return self.like(emit(order, self.value, self.constant(right).value), Type("bool", self.type.lanes))
 
     def __lt__(self, right: Operand) -> Vector:
         """Whether numbers are less than `right`; false for NaN."""
-        return self._compared("<", right)
+        return self._compare("<", right)
 
     def __gt__(self, right: Operand) -> Vector:
-        return self._compared(">", right)
+        return self._compare(">", right)
 
     def equals(self, right: Operand) -> Vector:
         """Whether numbers are equal; false for NaN."""
-        return self._compared("==", right)
+        return self._compare("==", right)
 
     @property
     def layout(self) -> Layout:
