@@ -20,7 +20,6 @@ from jsparse.errors import NotYetSupportedError, PatternError
 from jsparse.formats import DynamicType, Format, Level
 from jsparse.formats.composed import ComposedFormat, Width
 from jsparse.formats.digits import Blocks
-from jsparse.formats.dynamic import core_type
 from jsparse.formats.format import default_format, digit_format, outer_format
 from jsparse.formats.levels import COMPRESSED
 from jsparse.primitives.routine import expand
@@ -59,7 +58,7 @@ def dynamic_to_composed(tensor: SparseTensor, format: ComposedFormat, nse: int |
     type_ = dynamic_type(sizes, digit_format(blocks.levels), entries * inner)
     on_levels = assemble_tensor(digits, tensor.values, type_, tensor.pattern)
     assert isinstance(on_levels.pattern, DynamicPattern)
-    outer, values, slots = on_levels.pattern.with_type(core_type(on_levels.pattern.type)), on_levels.values, entries
+    outer, values, slots = on_levels.pattern.with_type(on_levels.pattern.type.core), on_levels.values, entries
     if rule is not None:
         parents = outer.type.capacities[-2] if len(outer.type.capacities) > 1 else 1
         slots = parents * (rule.width or 0) if isinstance(rule, Width) else capacity

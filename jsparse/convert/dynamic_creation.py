@@ -21,7 +21,7 @@ from jsparse.convert.sums import NUMBERS, scatter_sums, slot_sums, summands
 from jsparse.errors import PatternError, ShapeError, shorten
 from jsparse.formats import DynamicType, Format, index_format
 from jsparse.formats.build import build, build_summed
-from jsparse.formats.dynamic import core_type, pad_arrays, slots_dtype
+from jsparse.formats.dynamic import pad_arrays, slots_dtype
 from jsparse.formats.relayout import reorder_entries
 from jsparse.formats.set_operations import Stored
 from jsparse.formats.validate import as_coordinates, as_index_rows
@@ -199,7 +199,7 @@ def from_traced_dense(x: jax.Array, type_: DynamicType) -> SparseTensor:
 
 def _read_at_entries(x: jax.Array, pattern: DynamicPattern) -> jax.Array:
     """Read the elements of a dense array at the entries of a pattern, by the einsum `ij->ij`. The shape is (nse,)."""
-    letters, core = letters_of(x.ndim), core_type(pattern.type)
+    letters, core = letters_of(x.ndim), pattern.type.core
     stored = tuple(letters[dim] for dim in pattern.format.order)
     walk = PatternAccess(stored[: len(core.shape)], core)
     result = ArrayAccess((), 0, stored[len(core.shape) :])
@@ -262,7 +262,7 @@ def with_derived(pattern: DynamicPattern) -> DynamicPattern:
     """Add a transposed index to a pattern. The index stores the core's entries, with the order of levels reversed."""
     if pattern.derived:
         return pattern
-    core = core_type(pattern.type)
+    core = pattern.type.core
     order = tuple(reversed(core.format.order))
     if order == core.format.order:
         return pattern

@@ -25,7 +25,6 @@ from jsparse.formats import Format, Pattern, Relayout, default_format
 from jsparse.formats.build import frozen, index_dtype
 from jsparse.formats.composed import ComposedFormat
 from jsparse.formats.format import outer_format
-from jsparse.formats.pattern import core_of
 from jsparse.formats.relayout import relayout_to
 from jsparse.primitives.permute_values import permute_values
 from jsparse.tensor.composed import Composition, Part, join_values
@@ -83,7 +82,7 @@ def plain_pattern(composition: Composition) -> Pattern:
 def to_slots(pattern: Pattern, format: ComposedFormat) -> Conversion[Composition]:
     """How values move from a plain pattern to a composed format."""
     to_levels = relayout_to(pattern, format.blocks)
-    outer, inner = core_of(to_levels.target), to_levels.target.shape[len(format.blocks.outer) :]
+    outer, inner = to_levels.target.core, to_levels.target.shape[len(format.blocks.outer) :]
     slots = outer.nse
     if format.rule is not None:
         lengths = _segment_lengths(outer, format)
@@ -230,7 +229,7 @@ def _to_their_slots(part: Part) -> list[tuple[Relayout, bool]]:
     numbers, last, steps = outer.arrays[-1], outer.ndim - 1, list[tuple[Relayout, bool]]()
     if not (numbers[1:] > numbers[:-1]).all():
         by_slot = relayout_to(outer.extended(part.inner), _coo((last, *range(last))).with_dense(len(part.inner)))
-        numbers = core_of(by_slot.target).rows()[0]  # dimension n of a core is level n
+        numbers = by_slot.target.core.rows()[0]  # dimension n of a core is level n
         steps.append((by_slot, False))
     return [*steps, into_slots(numbers, outer.shape[-1], part.inner)]
 

@@ -24,7 +24,6 @@ from jsparse import _compat
 from jsparse.differentiation.interpret import arrays, interpret
 from jsparse.differentiation.table import Places, Reader, Table
 from jsparse.formats import Format, Pattern
-from jsparse.formats.dynamic import extend_type
 from jsparse.ops.evaluate import evaluate
 from jsparse.primitives.routine import assemble
 from jsparse.primitives.rows import row_sums
@@ -56,7 +55,7 @@ def pattern_of_rows(ids: Sequence[jax.Array], shape: Sequence[int]) -> DynamicPa
     widest = max((x.dtype for x in given), key=lambda dtype: dtype.itemsize)
     numbers = jnp.concatenate([x.astype(widest) for x in given])
     core = dynamic_type((size,), _format(1), min(max(len(numbers), 1), size))
-    return DynamicPattern(extend_type(core, features), tuple(assemble(numbers[None], core).arrays))
+    return DynamicPattern(core.extended(features), tuple(assemble(numbers[None], core).arrays))
 
 
 def numbers_of_rows(pattern: DynamicPattern) -> jax.Array:

@@ -1,13 +1,9 @@
-"""The types of dynamic patterns: shape, format and capacity, which are static.
-
-The last three functions return a new type for the same index arrays. They do for types what `core_of`,
-`Pattern.extended` and `Pattern.transposed` do for patterns.
-"""
+"""The types of dynamic patterns: shape, format and capacity, which are static."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from hashlib import sha256
 from itertools import islice
 from math import prod
@@ -19,8 +15,8 @@ from jsparse.base.dataclass import dataclass
 from jsparse.errors import PatternError
 from jsparse.formats.build import index_dtype
 from jsparse.formats.format import Format
-from jsparse.formats.levels import Level, array_length
-from jsparse.formats.pattern import Pattern
+from jsparse.formats.levels import array_length
+from jsparse.formats.pattern import Pattern, core_levels
 from jsparse.formats.set_operations import Stored
 from jsparse.formats.validate import check_arrays
 
@@ -82,6 +78,21 @@ class DynamicType:
         """
         last = max((n for n, (_, role) in enumerate(self.format.arrays) if role == "pointers"), default=None)
         return None if last is None else (last, self.nse // max(self.slots_below(last), 1))
+
+    @cached_property
+    def core(self) -> DynamicType:
+        """The type without its trailing dense levels (see `Pattern.core`)."""
+        shape, format = core_levels(self.shape, self.format)
+        inner = prod(self.shape[dim] for dim in self.format.trailing_dims)
+        return DynamicType(shape, format, self.nse // max(inner, 1))
+
+    def extended(self, sizes: Sequence[int]) -> DynamicType:
+        """Add last dimensions of these sizes, and dense levels that store them."""
+        return DynamicType((*self.shape, *sizes), self.format.with_dense(len(sizes)), self.nse * prod(sizes))
+
+    def transposed(self, axes: Sequence[int]) -> DynamicType:
+        """The type of the transposed tensor: its dimension d is dimension `axes[d]` of this one."""
+        return DynamicType(tuple(self.shape[axis] for axis in axes), self.format.transposed(axes), self.nse)
 
     def slots_below(self, array: int) -> int:
         """Return the number of slots below each position of the level whose pointers are index array `array`."""
@@ -212,24 +223,3 @@ def trim(type_: DynamicType, arrays: Sequence[np.ndarray]) -> Pattern:
     """The static pattern of the entries in use. Raises PatternError as `trim_arrays` does."""
     own = trim_arrays(type_, arrays).arrays
     return Pattern._of_valid(type_.shape, type_.format, tuple(map(np.array, own)))
-
-
-@lru_cache(maxsize=1024)  # planning asks for the core of an operand many times
-def core_type(type_: DynamicType) -> DynamicType:
-    """Return the type without its trailing dense levels. Dimension n of the result is level n."""
-    kept = type_.format.ndim - type_.format.trailing_dense
-    levels, trailing = type_.format.levels[:kept], type_.format.levels[kept:]
-    shape = tuple(type_.shape[level.dim] for level in levels)
-    inner = prod(type_.shape[level.dim] for level in trailing)
-    format = Format(tuple(Level(level.kind, n, level.unique) for n, level in enumerate(levels)))
-    return DynamicType(shape, format, type_.nse // max(inner, 1))
-
-
-def extend_type(type_: DynamicType, sizes: Sequence[int]) -> DynamicType:
-    """Add last dimensions of these sizes to a type, and dense levels that store them."""
-    return DynamicType((*type_.shape, *sizes), type_.format.with_dense(len(sizes)), type_.nse * prod(sizes))
-
-
-def transpose_type(type_: DynamicType, axes: Sequence[int]) -> DynamicType:
-    """The type of the transposed tensor: its dimension d is dimension `axes[d]` of `type_`."""
-    return DynamicType(tuple(type_.shape[axis] for axis in axes), type_.format.transposed(axes), type_.nse)

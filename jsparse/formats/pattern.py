@@ -318,6 +318,19 @@ class Pattern(Owned, SetOperators):
         """
         return self.transposed(range(self.ndim)[::-1])
 
+    @property
+    def core(self) -> Pattern:
+        """The part of the pattern that loops walk: all levels but the dense ones at the end, with their dimensions.
+
+        Dimension n of the core is the dimension of level n, so a tensor, its logical transposes and its extensions by
+        dense levels share one core.
+
+        >>> A.pattern.core == A.T.pattern.core
+        True
+        """
+        shape, format = core_levels(self.shape, self.format)
+        return self if format == self.format else Pattern._of_valid(shape, format, self.arrays, self._arrays_digest)
+
     def extended(self, sizes: Sequence[int]) -> Pattern:
         """This pattern with added last dimensions of these sizes. Dense levels store them; index arrays are the same.
 
@@ -414,19 +427,14 @@ def find_pattern(digest: str) -> Pattern | None:
     found: Pattern | None = _interned.get(digest)
     if found is None:
         living = (reference() for reference in _interned.valuerefs())  # a list: other threads may intern meanwhile
-        cores = (core_of(pattern) for pattern in living if pattern is not None)
+        cores = (pattern.core for pattern in living if pattern is not None)
         found = next((core for core in cores if core.digest == digest), None)
     return found
 
 
-def core_of(pattern: Pattern) -> Pattern:
-    """The part of a pattern that loops walk: all but its trailing dense levels. Dimension n of the core is level n.
-
-    A tensor, its logical transposes and its extensions by dense levels share one core.
-    """
-    levels = pattern.format.levels[: pattern.ndim - pattern.format.trailing_dense]
-    if len(levels) == pattern.ndim and all(level.dim == n for n, level in enumerate(levels)):
-        return pattern
-    shape = tuple(pattern.shape[level.dim] for level in levels)
-    format = Format(tuple(Level(level.kind, n, level.unique) for n, level in enumerate(levels)))
-    return Pattern._of_valid(shape, format, pattern.arrays, pattern._arrays_digest)
+def core_levels(shape: tuple[int, ...], format: Format) -> tuple[tuple[int, ...], Format]:
+    """The shape and the format of a core: the levels above the trailing dense ones, with dimensions in their order."""
+    levels = format.levels[: format.ndim - format.trailing_dense]
+    return tuple(shape[level.dim] for level in levels), Format(
+        tuple(Level(level.kind, n, level.unique) for n, level in enumerate(levels))
+    )

@@ -27,8 +27,6 @@ from jsparse.base.memo import lazy
 from jsparse.compiler.schedule import Schedule
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.composed import ComposedFormat
-from jsparse.formats.dynamic import core_type, extend_type, transpose_type
-from jsparse.formats.pattern import core_of
 from jsparse.tensor.composed import Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
 from jsparse.tensor.leaves import Patterned
@@ -60,7 +58,7 @@ class Signature:
     composed: CompositionRef | None = None
 
     @property
-    def core(self) -> Core | None:
+    def core(self) -> PatternRef | None:
         """The core of the operand's pattern; None if it has no sparse level."""
         return None if self.stored is None else self.stored.core
 
@@ -92,19 +90,18 @@ class PatternRef:
     derived: tuple[DynamicType, ...] = ()
 
     @lazy
-    def core(self) -> Core | None:
-        """The core of the pattern; None if all levels are dense."""
-        if self.pattern.format.is_dense:
-            return None
-        if isinstance(self.pattern, Pattern):
-            return Core(core_of(self.pattern), 0)
-        return Core(core_type(self.pattern), self.group, self.derived)
+    def core(self) -> PatternRef | None:
+        """The core of the pattern, whose levels loops walk; None if all levels are dense."""
+        return None if self.pattern.format.is_dense else replace(self, pattern=self.pattern.core)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions; of a core, the number of levels."""
+        return len(self.pattern.shape)
 
     def extend_and_transpose(self, sizes: Sequence[int], axes: Sequence[int]) -> PatternRef:
         """Add dimensions of `sizes`, stored in dense levels, and then permute all dimensions by `axes`."""
-        if isinstance(self.pattern, Pattern):
-            return replace(self, pattern=self.pattern.extended(sizes).transposed(axes))
-        return replace(self, pattern=transpose_type(extend_type(self.pattern, sizes), axes))
+        return replace(self, pattern=self.pattern.extended(sizes).transposed(axes))
 
 
 @dataclass(frozen=True)
@@ -118,20 +115,6 @@ class CompositionRef:
 
     pattern: Composition
     parts: tuple[PatternRef, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Core:
-    """A reference to a core, which has the levels that loops walk. The attributes are the same as in `PatternRef`."""
-
-    pattern: Pattern | DynamicType
-    group: int
-    derived: tuple[DynamicType, ...] = ()
-
-    @property
-    def ndim(self) -> int:
-        """The number of levels."""
-        return len(self.pattern.shape)
 
 
 def places_of(operands: Sequence[Any]) -> list[PatternRef | CompositionRef | None]:

@@ -30,7 +30,7 @@ from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.notation.statement import Statement
 from jsparse.planning.dtypes import Dtypes, check_coefficients, check_semiring_dtype, dtypes_of
-from jsparse.planning.signature import CompositionRef, Core, OutputRequest, PatternRef, Request, Signature
+from jsparse.planning.signature import CompositionRef, OutputRequest, PatternRef, Request, Signature
 from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 
@@ -279,7 +279,7 @@ class Term:
             return None
         numbers = {key: n for n, key in enumerate(walks)}
 
-        def access(dense: tuple[IndexVar, ...], on: tuple[Core, tuple[IndexVar, ...]] | None) -> ArrayAccess:
+        def access(dense: tuple[IndexVar, ...], on: tuple[PatternRef, tuple[IndexVar, ...]] | None) -> ArrayAccess:
             if on is None:
                 return ArrayAccess(dense)
             core, levels = on
@@ -362,7 +362,7 @@ def _walks(tensors: Sequence[tuple[PatternRef | None, tuple[IndexVar, ...]]]) ->
     return walks
 
 
-def _levels(on: PatternRef | None, indices: tuple[IndexVar, ...]) -> tuple[Core, tuple[IndexVar, ...]] | None:
+def _levels(on: PatternRef | None, indices: tuple[IndexVar, ...]) -> tuple[PatternRef, tuple[IndexVar, ...]] | None:
     """The core of a tensor's pattern, and the index variable of each level; None for a dense tensor."""
     core = None if on is None else on.core
     if on is None or core is None:

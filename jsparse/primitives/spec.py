@@ -43,7 +43,7 @@ class PatternAccess:
     """A pattern and the index variables of its levels.
 
     Attributes:
-        indices: the index variable of each level of `pattern`, which is a core (see `formats.pattern.core_of`).
+        indices: the index variable of each level of `pattern`, which is a core (see `Pattern.core`).
         pattern: a static pattern, or the type of a dynamic pattern. The index arrays of a dynamic pattern are operands
             of the primitive, after the factors.
         derived: the types of the transposed indices that come with a dynamic pattern. The operands of a transposed

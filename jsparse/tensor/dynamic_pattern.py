@@ -31,7 +31,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes
 from jsparse.errors import DTypeError, NotYetSupportedError, PatternError, ShapeError
 from jsparse.formats import DynamicType, Format, Pattern
-from jsparse.formats.dynamic import OfDynamicType, core_type, extend_type, pad, transpose_type, trim, trim_arrays
+from jsparse.formats.dynamic import OfDynamicType, pad, trim, trim_arrays
 from jsparse.formats.format import permutation
 from jsparse.formats.set_operations import Stored
 from jsparse.formats.set_operators import SetOperators, check_static
@@ -267,11 +267,11 @@ class DynamicPattern(OfDynamicType, SetOperators):
 
     def transposed(self, axes: Sequence[int]) -> DynamicPattern:
         """The pattern of the logically transposed tensor, with the same index arrays."""
-        return self.with_type(transpose_type(self.type, permutation(axes, self.ndim)))
+        return self.with_type(self.type.transposed(permutation(axes, self.ndim)))
 
     def extended(self, sizes: Sequence[int]) -> DynamicPattern:
         """The pattern with last dimensions of these sizes added, stored by dense levels, with the same index arrays."""
-        return self.with_type(extend_type(self.type, tuple(sizes)))
+        return self.with_type(self.type.extended(tuple(sizes)))
 
     def _combine(self, symbol: str, other: Any) -> DynamicPattern:
         check_static(symbol, self, Pattern)
@@ -445,5 +445,5 @@ def same_entries(a: Pattern | DynamicPattern, b: Pattern | DynamicPattern) -> bo
     """Whether two patterns are known to have the same entries: equal static patterns, or identical index arrays."""
     if isinstance(a, DynamicPattern) and isinstance(b, DynamicPattern):
         pairs = zip(a.arrays, b.arrays, strict=True)
-        return core_type(a.type) == core_type(b.type) and all(x is y and x is not None for x, y in pairs)
+        return a.type.core == b.type.core and all(x is y and x is not None for x, y in pairs)
     return isinstance(a, Pattern) and isinstance(b, Pattern) and a == b

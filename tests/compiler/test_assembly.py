@@ -26,7 +26,6 @@ from jsparse.compiler.schedule.schedule import build_loops
 from jsparse.compiler.statement import Statement
 from jsparse.formats import Level
 from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON
-from jsparse.formats.pattern import core_of
 from jsparse.notation import Access
 
 COUNT, BATCH = amount(20, 200), 20
@@ -114,7 +113,7 @@ class _Sum(Draw):
         while True:
             tensor = self.sparse(term).tensor()
             if not tensor.format.is_dense:
-                core = core_of(tensor.pattern)
+                core = tensor.pattern.core
                 return core, tuple(term[dim] for dim in tensor.format.order[: core.ndim])
 
     def factor(self, names: tuple[str, ...]) -> Access:

@@ -8,7 +8,6 @@ from interpreters.problem import interpret_problem
 from jsparse.compiler.problem import Dense, PatternType, Positions, TensorType, problem_of_product
 from jsparse.formats import Level
 from jsparse.formats.levels import COMPRESSED, DENSE
-from jsparse.formats.pattern import core_of
 from jsparse.notation import Access, Assignment, parse_einsum
 
 CSR = PatternType((Level(DENSE, 0), Level(COMPRESSED, 1)), "int32")
@@ -64,7 +63,7 @@ def test_the_definition_is_numpys(case):
 def _given(case):
     """The pattern of the case's sparse tensors, as it is walked."""
     tensor = next(x for x in (*case.operands, case.out_format) if hasattr(x, "pattern"))
-    return core_of(tensor.static().pattern)
+    return tensor.static().pattern.core
 
 
 def _stored(full, type_, pattern):

@@ -21,7 +21,6 @@ from jsparse.compiler.schedule.cheapest import plan_as
 from jsparse.compiler.schedule.cost import estimate
 from jsparse.compiler.schedule.layout import pattern_type
 from jsparse.formats import Format, Pattern
-from jsparse.formats.pattern import core_of
 from jsparse.notation import Access, Assignment
 
 SIZES = {"i": 6, "j": 6, "k": 5, "l": 3}
@@ -43,7 +42,7 @@ def _problem(text: str, sparse: dict[str, tuple[Pattern, int]]) -> Problem:
         return TensorType(access.tensor, "float64", (Positions(number, pattern.format.order),))
 
     tensors = [tensor(access) for access in accesses]
-    types = tuple(pattern_type(core_of(p)) for p, _ in sorted(sparse.values(), key=lambda entry: entry[1]))
+    types = tuple(pattern_type(p.core) for p, _ in sorted(sparse.values(), key=lambda entry: entry[1]))
     sizes = tuple((v, SIZES[v]) for v in dict.fromkeys("".join(terms)))
     assignment = Assignment(accesses[-1], tuple(accesses[:-1]))
     return problem_of_product(assignment, (tensors[-1], *tensors[:-1]), types, sizes)
@@ -67,7 +66,7 @@ def test_two_patterns(text: str, formats: tuple[str, str]) -> None:
         name: (_pattern(rng, term, f), n) for n, (name, term, f) in enumerate(zip("AB", terms, formats, strict=False))
     }
     problem = _problem(text, sparse)
-    patterns = tuple(core_of(p) for p, _ in sparse.values())
+    patterns = tuple(p.core for p, _ in sparse.values())
     found = list(candidates(problem, patterns))
     for n in rng.choice(len(found), min(PLANS, len(found)), replace=False):
         candidate = found[n]

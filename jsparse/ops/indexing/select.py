@@ -14,7 +14,6 @@ import numpy as np
 from jsparse.convert.dynamic_creation import from_traced_coords
 from jsparse.errors import PatternError
 from jsparse.formats import Pattern
-from jsparse.formats.dynamic import core_type, extend_type
 from jsparse.ops.indexing.at_coords import elements_at
 from jsparse.ops.indexing.gathered import gather_values
 from jsparse.ops.indexing.index import Index
@@ -126,7 +125,7 @@ def _arrange_dimensions(made: SparseTensor, labels: Sequence[Label], wanted: Seq
         return made
     if isinstance(pattern, Pattern):
         return SparseTensor._wrap(made.values, pattern.extended(added).transposed(axes))
-    extended = pattern.with_type(extend_type(pattern.type, added))
+    extended = pattern.with_type(pattern.type.extended(added))
     return SparseTensor._wrap(made.values, extended.transposed(axes))
 
 
@@ -164,7 +163,7 @@ def _select_in_storage_order(
     """
     source = tensor.pattern
     assert isinstance(source, DynamicPattern)
-    core = core_type(source.type)
+    core = source.type.core
     outer = len(core.shape)
     type_ = dynamic_type(sizes, source.format, core.nse * prod(sizes[outer:]) if nse is None else nse)
     if 0 in sizes:

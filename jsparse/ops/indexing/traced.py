@@ -23,7 +23,6 @@ import numpy as np
 from jsparse.base.memo import memoize
 from jsparse.errors import PatternError
 from jsparse.formats import DynamicType, Format, Pattern, default_format
-from jsparse.formats.dynamic import core_type
 from jsparse.formats.levels import is_dense_cheap
 from jsparse.ops.evaluate import evaluate
 from jsparse.ops.indexing.outer import Points
@@ -65,7 +64,7 @@ def select_segment(tensor: SparseTensor, selection: Selection, format: Format, n
     if format.is_dense or [(x.kind, x.unique) for x in format.levels] != [(x.kind, x.unique) for x in kept]:
         return None
     type_ = dynamic_type(selection.shape, format, nse)
-    capacities = core_type(type_).capacities[bool(selection.table_shape) :]
+    capacities = type_.core.capacities[bool(selection.table_shape) :]
     if any(most > held for most, held in zip(_longest(pattern), capacities, strict=False)):
         return None
     (table,) = selection.tables.values()

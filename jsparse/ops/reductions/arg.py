@@ -12,7 +12,6 @@ import numpy as np
 from jsparse.convert.creation import of_any_array
 from jsparse.errors import DTypeError
 from jsparse.formats import Pattern
-from jsparse.formats.dynamic import core_type
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
 from jsparse.ops.reductions.axes import axes_to_reduce, subscripts_of, with_kept_axes
@@ -107,6 +106,6 @@ def _coordinates(tensor: SparseTensor, dim: int) -> jax.Array:
     pattern = tensor.pattern
     if isinstance(pattern, Pattern):  # few entries in a long dimension
         return jnp.asarray(pattern.rows()[dim])
-    core = core_type(pattern.type)
+    core = pattern.type.core
     found = expand(pattern.arrays, core)[pattern.format.order.index(dim)]
     return jnp.repeat(found, tensor.nse // max(core.nse, 1))

@@ -15,8 +15,6 @@ from jsparse.convert.composed import in_digits, to_plain
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import DTypeError
 from jsparse.formats import Pattern
-from jsparse.formats.dynamic import core_type
-from jsparse.formats.pattern import core_of
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
 from jsparse.ops.reductions.axes import axes_to_reduce, with_kept_axes
@@ -174,10 +172,10 @@ def _spec(tensor: SparseTensor) -> tuple[tuple[jax.Array, ...], Spec]:
     names = tuple(inner[dim] for dim in order)
     pattern, count = tensor.pattern, tensor.ndim - tensor.format.trailing_dense
     if isinstance(pattern, Pattern):
-        walk, index = PatternAccess(names[:count], core_of(pattern)), ()
+        walk, index = PatternAccess(names[:count], pattern.core), ()
     else:
         derived = tuple(other.type for other in pattern.derived)
-        walk, index = PatternAccess(names[:count], core_type(pattern.type), derived), pattern.operands()
+        walk, index = PatternAccess(names[:count], pattern.type.core, derived), pattern.operands()
     term = ArrayAccess((), 0, names[count:]) if count else ArrayAccess(names)
     walks = (walk,) if count else ()
     values = tensor.values if count else tensor.values.reshape([tensor.shape[dim] for dim in order])

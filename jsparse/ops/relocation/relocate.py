@@ -17,7 +17,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.convert.dynamic_creation import from_traced_coords
 from jsparse.errors import ShapeError, shorten
 from jsparse.formats import DynamicType, Format, Pattern
-from jsparse.formats.dynamic import extend_type, pad_arrays, transpose_type
+from jsparse.formats.dynamic import pad_arrays
 from jsparse.formats.validate import sizes_of
 from jsparse.ops.relocation.blocks import Lead, lead_pattern, lead_type, split_format
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Offset
@@ -78,7 +78,7 @@ def relocate(tensors: Sequence[SparseTensor], relocation: Relocation) -> SparseT
         check_width(np.dtype(np.int64), f"a dynamic tensor with positions up to {reached:,}")
     if relocation.capacity is not None and all(map(_can_be_static, tensors)):
         target = split_format(relocation.format, relocation.shape, carried)
-        type_ = transpose_type(_type_of(target, relocation.capacity), target.axes)
+        type_ = _type_of(target, relocation.capacity).transposed(target.axes)
         arrays, values = _join_without_sort(tensors, relocation) or _relocate_on_host(tensors, relocation, carried)
         if len(values) <= type_.nse:
             pattern = DynamicPattern(type_, tuple(on_device(pad_arrays(type_, arrays))))
@@ -117,7 +117,7 @@ def _can_be_static(tensor: SparseTensor) -> bool:
 
 def _type_of(target: Lead, capacity: int) -> DynamicType:
     """The dynamic type of a result whose block dimensions come last."""
-    return extend_type(dynamic_type(target.shape, target.format, capacity // max(target.elements, 1)), target.block)
+    return dynamic_type(target.shape, target.format, capacity // max(target.elements, 1)).extended(target.block)
 
 
 def _check_largest(relocation: Relocation) -> None:

@@ -12,7 +12,6 @@ from jsparse.base.dataclass import dataclass
 from jsparse.convert.creation import of_any_array
 from jsparse.errors import ShapeError, shorten
 from jsparse.formats import DynamicType, Pattern
-from jsparse.formats.dynamic import extend_type
 from jsparse.ops.einsum import einsum
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
 from jsparse.ops.relocation.formats import remaining_format
@@ -89,7 +88,7 @@ def expand_dims(a: SparseLike, axis: int | Sequence[int]) -> SparseTensor:
     pattern = tensor.pattern
     if isinstance(pattern, Pattern):
         return SparseTensor._wrap(tensor.values, pattern.extended([1] * count).transposed(axes))
-    wider = pattern.with_type(extend_type(pattern.type, [1] * count))
+    wider = pattern.with_type(pattern.type.extended([1] * count))
     return SparseTensor._wrap(tensor.values, wider.transposed(axes))
 
 

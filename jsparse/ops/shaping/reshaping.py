@@ -15,7 +15,6 @@ from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import NotYetSupportedError, ShapeError, short_repr, shorten
 from jsparse.formats import DynamicType, Format, Pattern
-from jsparse.formats.dynamic import extend_type
 from jsparse.formats.parse import NAMES, has_name
 from jsparse.ops.einsum import einsum
 from jsparse.ops.relocation.blocks import lead_pattern, lead_type, split_format
@@ -160,7 +159,7 @@ def _in_blocks(tensor: SparseTensor, count: int, sizes: tuple[int, ...]) -> Spar
     lead, pattern = split_format(tensor.format, tensor.shape, count), tensor.pattern
     if isinstance(pattern, Pattern):
         return SparseTensor._wrap(tensor.values, lead_pattern(pattern, lead).extended(sizes))
-    type_: DynamicType = extend_type(lead_type(pattern.type, lead), sizes)
+    type_: DynamicType = lead_type(pattern.type, lead).extended(sizes)
     return SparseTensor._wrap(tensor.values, DynamicPattern(type_, pattern.arrays))
 
 

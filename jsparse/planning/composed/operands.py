@@ -10,7 +10,6 @@ from typing import TypeAlias
 from jsparse.base.dataclass import dataclass
 from jsparse.formats import DynamicType, Pattern
 from jsparse.formats.digits import DigitLevel
-from jsparse.formats.dynamic import extend_type
 from jsparse.formats.levels import DENSE
 from jsparse.formats.split import Strides, split_pattern, split_type
 from jsparse.notation import Access, IndexVar
@@ -90,7 +89,7 @@ def outer_pattern_with_blocks(part: Part, on: PatternRef, access: Access) -> Pat
         return PatternRef(core.extended(part.inner))
     if part.has_slots:
         raise NoFormError(f"the pattern of {access} is dynamic, and has slots")
-    return replace(on, pattern=extend_type(on.pattern, part.inner))
+    return replace(on, pattern=on.pattern.extended(part.inner))
 
 
 def split_levels(on: PatternRef, strides: tuple[Strides, ...], access: Access) -> PatternRef:

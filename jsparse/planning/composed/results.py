@@ -9,9 +9,7 @@ from itertools import chain
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.composed import ComposedFormat
 from jsparse.formats.digits import Blocks
-from jsparse.formats.dynamic import core_type
 from jsparse.formats.levels import COMPRESSED, DENSE, Level
-from jsparse.formats.pattern import core_of
 from jsparse.formats.split import join_pattern, join_type
 from jsparse.notation import Access, IndexVar
 from jsparse.planning.composed.digits import Digits, NoFormError, round_up_shape
@@ -95,7 +93,7 @@ def join_digits(planner: Planner, number: int, target: Access, digits: Digits, i
         raise NoFormError("the digits of the result do not join, or blocks at the end exceed its shape")
     levels = digits.levels(target)
     own = (replace(levels[x.dim], kind=x.kind, unique=x.unique) for x in pattern.format.levels)
-    core = core_of(pattern) if isinstance(pattern, Pattern) else core_type(pattern)
+    core = pattern.core
     inner = tuple(pattern.shape[x.dim] for x in pattern.format.levels[len(core.shape) :])
     part = Part(ComposedFormat(Blocks(tuple(own))), core, inner, core.nse)
     return compose_parts(planner, [number], CompositionRef(Composition(shape, (part,))), number)

@@ -12,7 +12,6 @@ import numpy as np
 
 from jsparse.base.dataclass import dataclass
 from jsparse.formats import DynamicType, Format, Pattern
-from jsparse.formats.pattern import core_of
 from jsparse.planning.host.assembly import HostEntries, HostPattern, NewFormat
 from jsparse.planning.host.operands import Sources, Unfit
 from jsparse.planning.host.values import RESULT, HostTerm
@@ -46,7 +45,7 @@ class HostProgram:
         work = plan.result
         if work.dtype == bool and len(work.terms) > 1:
             raise Unfit  # numpy does not subtract bools
-        sources: Sources = {core_of(p): n for n, p in reversed([*enumerate(stored)]) if p is not None}
+        sources: Sources = {p.core: n for n, p in reversed([*enumerate(stored)]) if p is not None}
         cores, output, terms = tuple(sources.values()), work.output, work.terms
         resolved = resolve_output(plan.text, terms, request.output, None)
         result: int | HostPattern | None = None
@@ -66,17 +65,17 @@ class HostProgram:
             entries = fuse_pattern_with_values(replace(assembly, result=type_), moved)
             if entries is not None:
                 return HostProgram(cores, HostEntries.of(entries, moved, format, sources), (), work.dtype)
-            if not isinstance(on.pattern, Pattern) or core_of(on.pattern) in sources:
+            if not isinstance(on.pattern, Pattern) or on.pattern.core in sources:
                 raise Unfit  # the kernels may be right only for results that are stored like an operand
             result = HostPattern.of(assembly, format, sources)
             terms = tuple(term.store_on(plan.text, on) for term in terms)
-            sources[core_of(on.pattern)] = RESULT
+            sources[on.pattern.core] = RESULT
         return HostProgram(cores, result, tuple(HostTerm.of(term, sources) for term in terms), work.dtype)
 
     def run(self, operands: Sequence[object], stored: Sequence[Pattern | None]) -> jax.Array | SparseTensor:
         """Compute the result for operands on these patterns."""
         arrays = host_arrays(values_of(operands))
-        cores = {n: core_of(p) for n, p in enumerate(stored) if p is not None and n in self.cores}
+        cores = {n: p.core for n, p in enumerate(stored) if p is not None and n in self.cores}
         pattern: Pattern | None
         if isinstance(self.result, HostEntries):
             pattern, out = self.result.find(arrays, cores)
@@ -85,7 +84,7 @@ class HostProgram:
             if isinstance(self.result, int):
                 pattern = stored[self.result]
             if pattern is not None:
-                cores[RESULT] = core_of(pattern)
+                cores[RESULT] = pattern.core
             out = reduce(add, (term.run(arrays, cores) for term in self.terms))
         values = on_device([out.astype(self.dtype, copy=False)], values_of(operands))[0]
         if pattern is not None and pattern.format.is_dense:
