@@ -304,9 +304,10 @@ def _runs_over_rows_of_blocks(probe: Summary, jammed: IndexVar) -> bool:
 
 
 def _is_axis_of_blocks(probe: Summary, var: IndexVar) -> bool:
-    """Whether an index is an axis of the blocks that the entries of a factor have."""
-    stored = (f for f in probe.factors if probe.problem.type_of[f.tensor].positions is not None)
-    return var not in probe.walk and any(var in f.variables() for f in stored)
+    """Whether an index is an axis of the blocks that the entries of a factor or of the target have."""
+    accesses = (probe.statement.target, *probe.factors)
+    stored = (x for x in accesses if probe.problem.type_of[x.tensor].positions is not None)
+    return var not in probe.walk and any(var in x.variables() for x in stored)
 
 
 def _lie_beside(probe: Summary, var: IndexVar) -> bool:
