@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 __all__ = ["product"]
 
 NO_TRANSPOSE, ROW_MAJOR, GENERAL, ZERO_BASED = 10, 101, 20, 0  # constants of mkl_spblas.h
-CALLS = 1000  # the number of products that MKL is told to expect
+CALLS = 1000  # mkl_sparse_set_mm_hint is told that so many products follow
 
 
 class _Description(ctypes.Structure):

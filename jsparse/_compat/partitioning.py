@@ -186,7 +186,7 @@ def _partition(
 
 
 def _infer(shapes: XlaObject, shardings: XlaObject, shape: XlaObject, key: bytes) -> XlaObject:
-    """Infer the shardings of results from those of operands, where XLA propagates shardings without Shardy."""
+    """Infer the shardings of results from those of operands. XLA asks for them if Shardy is switched off."""
     work, (out_shapes, _) = _works[bytes(key)], _elements(shape, None)
     mesh = _mesh(work.devices)
     asked = [_entries(one, len(x.dimensions()), mesh) for one, x in zip(shardings, shapes, strict=True)]

@@ -251,17 +251,17 @@ def jax_array(x: Any, expected: str, shared: bool = True) -> jax.Array:
     if isinstance(x, jax.Array):
         check_alive(x, expected)
     else:
-        given = x
+        numbers = x
         if isinstance(x, np.ndarray | np.generic):
-            given = host_array(x, expected)
-            given = check_integer_range(given, np.dtype(jax.dtypes.canonicalize_dtype(given.dtype)), expected)
+            numbers = host_array(x, expected)
+            numbers = check_integer_range(numbers, np.dtype(jax.dtypes.canonicalize_dtype(numbers.dtype)), expected)
         else:
             _check_readable(x, expected)
         try:
             if shared:
-                array = jnp.asarray(given)
+                array = jnp.asarray(numbers)
             else:
-                array = copy_on_device(given) if isinstance(given, np.ndarray) else jnp.array(given)
+                array = copy_on_device(numbers) if isinstance(numbers, np.ndarray) else jnp.array(numbers)
         except (TypeError, ValueError, OverflowError) as error:
             raise _no_array(x, expected, error) from error
     if not isinstance(array.dtype, np.dtype):  # random keys

@@ -116,7 +116,7 @@ class CpuModel:
 
     # Prefetching.
     prefetch_entries: int = 16  # the least entries ahead: processing them takes about as long as a load from memory
-    prefetch_segments: int = 8  # the same for entries whose coordinates locate segments, each of which is walked
+    prefetch_segments: int = 8  # the same for entries whose coordinates locate segments: each is walked whole
     prefetch_panel_segments: int = 4  # segments that a panel continues: more would push its rows out of the cache
     requested_bytes: int = 1 << 13  # requested and not read yet, if a cache holds the rows
     requested_far_bytes: int = 1 << 14  # the same if the rows are in memory
@@ -159,7 +159,7 @@ class CpuModel:
         )
 
     def lines(self, size: int) -> int:
-        """The cache lines of so many consecutive bytes."""
+        """The number of cache lines that `size` consecutive bytes take."""
         return -(-size // self.line_bytes)
 
     def gather(self, size: float, part: int = 1, stride: int = 1) -> float:

@@ -222,8 +222,8 @@ def convert_dynamic(tensor: SparseTensor, type_: DynamicType) -> SparseTensor:
         if gather is None or count < type_.nse:
             moved = pad_array(moved, type_.nse)
         operands = [tensor.values, *tensor.pattern.arrays]
-        values, *made = on_device([moved, *pad_arrays(type_, arrays, shared=whole.arrays)], operands)
-        return SparseTensor._wrap(values, DynamicPattern(type_, tuple(made)))
+        values, *index_arrays = on_device([moved, *pad_arrays(type_, arrays, shared=whole.arrays)], operands)
+        return SparseTensor._wrap(values, DynamicPattern(type_, tuple(index_arrays)))
     return assemble_tensor(expand(tensor.pattern.arrays, tensor.pattern.type), tensor.values, type_, tensor.pattern)
 
 
@@ -282,8 +282,10 @@ def _derive_transpose(whole: Stored, type_: DynamicType, operands: Sequence[jax.
     if moved is not None:
         gather[:count] = moved
     scatter[:count] = _native.invert(gather[:count], count)
-    made = on_device([*pad_arrays(type_, arrays, shared=whole.arrays), gather, scatter], operands)
-    return Derived(type_, tuple(made[:-2]), *made[-2:])
+    *index_arrays, gathered, scattered = on_device(
+        [*pad_arrays(type_, arrays, shared=whole.arrays), gather, scatter], operands
+    )
+    return Derived(type_, tuple(index_arrays), gathered, scattered)
 
 
 def _make_tensor(values: jax.Array, pattern: DynamicPattern, already: DynamicPattern | None = None) -> SparseTensor:
@@ -330,17 +332,17 @@ def assemble_on_host(
     if used is not None:
         given, entries = given[:, used], entries[used]
     rows = as_index_rows(list(given))
-    found = build_summed(rows, entries, type_.shape, type_.format) if entries.ndim == 1 else None
-    if found is None:
+    arrays_and_sums = build_summed(rows, entries, type_.shape, type_.format) if entries.ndim == 1 else None
+    if arrays_and_sums is None:
         built = build(rows, type_.shape, type_.format)
-        found = built.arrays, built.sum_per_slot(entries)
-    arrays, sums = found
+        arrays_and_sums = built.arrays, built.sum_per_slot(entries)
+    arrays, sums = arrays_and_sums
     if len(sums) > type_.nse:
         return len(sums)
     sums = narrow_array(sums.reshape(-1), NUMBERS, dtype)
-    made = pad_array(sums, type_.nse * prod(entries.shape[1:]))
-    first, *others = on_device([made, *pad_arrays(type_, arrays)], [values, coords])
-    return first, tuple(others)
+    padded = pad_array(sums, type_.nse * prod(entries.shape[1:]))
+    slots, *index_arrays = on_device([padded, *pad_arrays(type_, arrays)], [values, coords])
+    return slots, tuple(index_arrays)
 
 
 def stores_any(format: Format) -> bool:

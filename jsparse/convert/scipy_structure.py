@@ -226,11 +226,11 @@ def _integers_from(given: Iterable[Any], name: str) -> np.ndarray:
 
 
 def _numbers_from(given: Iterable[Any], dtype: np.dtype) -> np.ndarray:
-    found = parse_dtype(dtype, "an array of numbers to make a SparseTensor from")
+    parsed = parse_dtype(dtype, "an array of numbers to make a SparseTensor from")
     try:
-        return np.fromiter(given, found)
+        return np.fromiter(given, parsed)
     except (TypeError, ValueError, OverflowError) as error:
-        raise PatternError(f"Expected values of {found}, but one is none: {shorten(error)}.") from error
+        raise PatternError(f"Expected values of {parsed}, but one is none: {shorten(error)}.") from error
 
 
 def is_scipy(x: object) -> bool:

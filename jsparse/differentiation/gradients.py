@@ -118,13 +118,15 @@ def value_and_grad(
         chosen = tuple(_extract_values(args[n]) for n in numbers)
         if rows is None:
             positions = tuple(range(len(numbers)))
-            value, found = jax.value_and_grad(of_values, argnums=positions, has_aux=has_aux, **options)(*chosen)
+            value, gradients = jax.value_and_grad(of_values, argnums=positions, has_aux=has_aux, **options)(*chosen)
         else:
             given = tuple(args[n] for n in numbers)
             is_table = _is_table(rows, given[0] if isinstance(argnums, int) else given)
-            value, found = value_and_grad_of_rows(of_values, is_table, has_aux, repeated == "mean", **options)(*chosen)
-        found = tuple(_restore_objects(x, of_gradients=True) for x in found)
-        return value, found[0] if isinstance(argnums, int) else found
+            value, gradients = value_and_grad_of_rows(of_values, is_table, has_aux, repeated == "mean", **options)(
+                *chosen
+            )
+        gradients = tuple(_restore_objects(x, of_gradients=True) for x in gradients)
+        return value, gradients[0] if isinstance(argnums, int) else gradients
 
     return differentiate
 

@@ -334,7 +334,7 @@ class Level:
 
 
 def is_dense_cheap(size: float, entries: int) -> bool:
-    """Whether an array with an element for each of `size` coordinates is cheap beside so many stored entries.
+    """Whether an array of `size` elements takes at most a few times the memory of `entries` stored coordinates.
 
     So the outermost level of a pattern is dense if the program chooses its format: its pointers then take at most the
     bytes of four coordinates for each entry. Patterns of a few entries are dense as well.

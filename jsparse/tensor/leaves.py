@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Self, TypeAlias, TypeVar
 
 import jax
@@ -180,8 +180,7 @@ def _check_index(
         return  # the common case, for which no descriptions are made
     derived = [other.type for other in pattern.derived]
     for array, (what, length, dtype) in zip(pattern.operands(), index_operands(pattern.type, derived), strict=True):
-        if is_deleted(array) or is_closed_over(array):
-            check_passed(array, _leaf(tensor, name, what + of_part))
+        check_passed(array, partial(_leaf, tensor, name, what + of_part))
         if not (_is_array(array) and array.shape == (*lead, length) and array.dtype == dtype):
             if tangents and pattern.is_tangent:
                 return
@@ -195,8 +194,7 @@ def check_values(tensor: Valued, name: Name) -> None:
 
 def _check_values(tensor: Valued, name: Name, shape: tuple[int, ...]) -> None:
     values = tensor.values
-    if is_deleted(values) or is_closed_over(values):
-        check_passed(values, _leaf(tensor, name, "values"))
+    check_passed(values, partial(_leaf, tensor, name, "values"))
     if not (_is_array(values) and values.shape == shape and _is_numeric(values.dtype)):
         raise LeafError(_misfit(tensor, name, "values", values, shape, "numbers"))
 

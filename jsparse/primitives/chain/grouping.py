@@ -174,7 +174,7 @@ class _Grouping:
             if reason is None:
                 return True
             self.groups[number].reason = self.groups[number].reason or reason
-        if self.anew(len(self.groups), equation) and self.begin(equation, parts):
+        if self.equations_to_recompute(len(self.groups), equation) and self.begin(equation, parts):
             return True
         if any(self.is_movable(n, equation) and self.join(n, equation, parts, moves=True) is None for n in numbers):
             return True
@@ -201,14 +201,12 @@ class _Grouping:
         recomputes them where that pays. `parts` is the result of `parts_of` for the equation. With `moves`, the group
         may walk patterns in any order, not only as stored.
         """
-        anew = self.anew(number, equation)
-        reason = self.extend_group(number, self.views(number, [equation]), equation, parts, moves) if not anew else ""
-        if anew:
-            copies = [*self.views(number, [*anew, equation]), *anew]
-            reason = self.extend_group(number, copies, equation, parts, moves=True)
+        recomputed = self.equations_to_recompute(number, equation)
+        copies = [*self.views(number, [*recomputed, equation]), *recomputed]
+        reason = self.extend_group(number, copies, equation, parts, moves or bool(recomputed))
         return reason if reason is None else self.extend_group(number, [], equation, parts, moves)
 
-    def anew(self, number: int, equation: Any) -> list[Any]:
+    def equations_to_recompute(self, number: int, equation: Any) -> list[Any]:
         """Return the equations that a group would recompute for an equation. The group `number` may be a new one."""
         there = self.variables_of(number)
         return self.recomputation.of(equation, lambda v: v in there or self.made.get(v, number) == number)
