@@ -127,9 +127,9 @@ def out_format(text: str) -> str | None:
 
 def candidates_of(jsparse: Any, text: str, operands: list[Any]) -> Iterator[tuple[str, Any]]:
     """The name of each candidate, and a context in which it is chosen. They are sorted by estimated cost."""
-    from jsparse.compiler.schedule import candidates
-    from jsparse.compiler.schedule.cheapest import candidate_name, plan_as
-    from jsparse.compiler.schedule.cost import Prices
+    from jsparse.compiler.schedule.prices.cost import Prices
+    from jsparse.compiler.schedule.search import candidates
+    from jsparse.compiler.schedule.search.cheapest import candidate_name, plan_as
 
     kernels = jsparse.explain(text, *operands, out_format=out_format(text)).kernels
     kernel = next(kernel for kernel in kernels if kernel.plan is not None and kernel.plan.patterns)

@@ -20,8 +20,8 @@ from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import forget_everything
 from jsparse.base.progress import working
 from jsparse.compiler.schedule import Schedule
-from jsparse.compiler.schedule.cheapest import cheapest_schedules
-from jsparse.compiler.schedule.statements import wide_accumulation_plan
+from jsparse.compiler.schedule.search.cheapest import cheapest_schedules
+from jsparse.compiler.schedule.search.statements import wide_accumulation_plan
 from jsparse.compiler.semiring import Semiring
 from jsparse.convert.choice import choose_format
 from jsparse.convert.creation import as_sparse_operand

@@ -3,7 +3,7 @@
 Patterns contradict each other if they store shared index variables in different orders, so that no order of loops walks
 all of them. Then some patterns have to be sorted. Where a legal order of loops exists, its loops may still visit all
 pairs of rows, or locate rows by bisection. Sorting a pattern is then one of the alternatives that the scheduler prices
-(`compiler.schedule.sorting`). Sorting pays if the loops become cheaper by more than the cost of the sorts.
+(`compiler.schedule.search.sorting`). Sorting pays if the loops become cheaper by more than the cost of the sorts.
 
 A static pattern is never converted: its transposed indices are made when a kernel needs them, and kept.
 """
@@ -17,9 +17,9 @@ from itertools import product as choices
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.cpu_model import CPU
 from jsparse.compiler.dtypes import is_complex, part
-from jsparse.compiler.schedule.cost import sort_cost
-from jsparse.compiler.schedule.legality import has_legal_order
-from jsparse.compiler.schedule.sorting import Sortable, Sorts, dense_outermost, einsum_sorts, sum_sorts
+from jsparse.compiler.schedule.prices.cost import sort_cost
+from jsparse.compiler.schedule.search.legality import has_legal_order
+from jsparse.compiler.schedule.search.sorting import Sortable, Sorts, dense_outermost, einsum_sorts, sum_sorts
 from jsparse.formats import DynamicType, Format, Level
 from jsparse.formats.dynamic import sufficient_nse
 from jsparse.formats.levels import COMPRESSED, DENSE

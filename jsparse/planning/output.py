@@ -26,7 +26,7 @@ import numpy as np
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.cpu_model import CPU
 from jsparse.compiler.dtypes import is_complex
-from jsparse.compiler.schedule.statements import wide_accumulation_plan
+from jsparse.compiler.schedule.search.statements import wide_accumulation_plan
 from jsparse.errors import PatternError
 from jsparse.formats import DynamicType, Format, Level, Pattern
 from jsparse.formats.build import index_dtype

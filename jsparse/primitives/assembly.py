@@ -21,7 +21,7 @@ from jsparse.compiler.runtime.recipe import write_recipe
 from jsparse.compiler.runtime.routine import parameters
 from jsparse.compiler.schedule import Plan, plan
 from jsparse.compiler.schedule.layout import Stored, pattern_type
-from jsparse.compiler.schedule.ordered import plan_in_order
+from jsparse.compiler.schedule.search.ordered import plan_in_order
 from jsparse.compiler.statement import Statement
 from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Access, IndexVar

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from jsparse import _compat
-from jsparse.compiler.schedule.legality import has_legal_order
+from jsparse.compiler.schedule.search.legality import has_legal_order
 from jsparse.notation import IndexVar
 from jsparse.primitives.spec import ArrayAccess, Operands, PatternAccess, Spec
 

@@ -14,7 +14,7 @@ from jsparse.compiler.output_kind import Coordinates, Write
 from jsparse.compiler.problem import Problem, TensorType
 from jsparse.compiler.scalar import Number, Scalar, product_of
 from jsparse.compiler.schedule import Plan, Schedule
-from jsparse.compiler.schedule.ordered import plan_in_order
+from jsparse.compiler.schedule.search.ordered import plan_in_order
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.compiler.statement import Statement
 from jsparse.formats import DynamicType, Pattern

@@ -35,7 +35,7 @@ from jsparse.compiler.dtypes import accumulator, arithmetic_dtype, is_complex, p
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.kernel_call import KernelCall, call_of, stage
 from jsparse.compiler.schedule import Plan, Schedule, build_loops, plan
-from jsparse.compiler.schedule.statements import sum_of, wide_accumulation_plan
+from jsparse.compiler.schedule.search.statements import sum_of, wide_accumulation_plan
 from jsparse.errors import ScheduleError
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.primitives.assembly import assemble_with, assembly_order, plan_assembly, single_plan_assembly

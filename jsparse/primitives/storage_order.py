@@ -16,7 +16,7 @@ import numpy as np
 
 from jsparse.compiler.runtime.bound_arrays import OPERAND, array_names
 from jsparse.compiler.schedule.layout import Stored
-from jsparse.compiler.schedule.row_blocks import RowBlocks
+from jsparse.compiler.schedule.search.row_blocks import RowBlocks
 from jsparse.formats import DynamicType, Pattern, Relayout
 from jsparse.formats.relayout import relayout_to
 from jsparse.primitives.execute_permutation import gather_slots

@@ -21,8 +21,8 @@ from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.scalar import Number, product_of
 from jsparse.compiler.schedule import Schedule, plan
 from jsparse.compiler.schedule.layout import pattern_type
-from jsparse.compiler.schedule.ordered import plan_in_order
 from jsparse.compiler.schedule.schedule import build_loops
+from jsparse.compiler.schedule.search.ordered import plan_in_order
 from jsparse.compiler.statement import Statement
 from jsparse.formats import Level
 from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON

@@ -18,7 +18,7 @@ from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
 from jsparse.compiler.scalar import Apply, Number
 from jsparse.compiler.schedule import Schedule, build_loops
 from jsparse.compiler.schedule.layout import pattern_type
-from jsparse.compiler.schedule.statements import plan_statements
+from jsparse.compiler.schedule.search.statements import plan_statements
 from jsparse.compiler.statement import Statement
 from jsparse.errors import ScheduleError
 from jsparse.notation import Access

@@ -5,7 +5,7 @@ import pytest
 
 import jsparse
 from jsparse import Pattern, explain
-from jsparse.compiler.schedule.gathers import read_before
+from jsparse.compiler.schedule.prices.gathers import read_before
 
 
 def test_it_is_the_fraction_that_the_row_before_has_read() -> None:

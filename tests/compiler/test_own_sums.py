@@ -18,8 +18,8 @@ from jsparse.compiler.scalar import Apply
 from jsparse.compiler.schedule import Schedule, build_loops
 from jsparse.compiler.schedule.layout import pattern_type
 from jsparse.compiler.schedule.schedule import apply_schedule
-from jsparse.compiler.schedule.shared_loops import find_shared_loops
-from jsparse.compiler.schedule.statements import plan_statements
+from jsparse.compiler.schedule.search.shared_loops import find_shared_loops
+from jsparse.compiler.schedule.search.statements import plan_statements
 from jsparse.compiler.statement import Statement
 from jsparse.errors import ScheduleError
 from jsparse.notation import Access

@@ -11,7 +11,7 @@ import pytest
 
 import jsparse
 from jsparse.compiler.runtime.bound_arrays import array_names, find_array
-from jsparse.compiler.schedule.row_blocks import in_row_blocks
+from jsparse.compiler.schedule.search.row_blocks import in_row_blocks
 from jsparse.errors import PatternError, ScheduleError
 from jsparse.formats.relayout import with_order
 from jsparse.planning.desugaring import relation

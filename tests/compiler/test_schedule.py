@@ -9,7 +9,7 @@ from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.kernel import interpret
 from jsparse.compiler.lower.lower import lower
 from jsparse.compiler.schedule import build_loops
-from jsparse.compiler.schedule.candidates import candidates
+from jsparse.compiler.schedule.search.candidates import candidates
 
 NAMED = {case.name: case for case in CASES}
 

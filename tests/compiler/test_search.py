@@ -10,9 +10,9 @@ import scipy.sparse as sp
 from compiler.cases import dense, planned, sparse
 
 from jsparse import SparseTensor, asarray, einsum, explain
-from jsparse.compiler.schedule.candidates import candidates
-from jsparse.compiler.schedule.cheapest import plan
-from jsparse.compiler.schedule.cost import Prices
+from jsparse.compiler.schedule.prices.cost import Prices
+from jsparse.compiler.schedule.search.candidates import candidates
+from jsparse.compiler.schedule.search.cheapest import plan
 from jsparse.compiler.schedule.transformations.reorder import Reorder
 from jsparse.compiler.schedule.trip_counts import trip_counts
 from jsparse.planning.planned import plan_einsum

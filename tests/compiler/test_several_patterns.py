@@ -16,10 +16,10 @@ from jsparse.compiler.lower.lower import lower
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType, problem_of_product
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.schedule import build_loops
-from jsparse.compiler.schedule.candidates import candidates
-from jsparse.compiler.schedule.cheapest import plan_as
-from jsparse.compiler.schedule.cost import estimate
 from jsparse.compiler.schedule.layout import pattern_type
+from jsparse.compiler.schedule.prices.cost import estimate
+from jsparse.compiler.schedule.search.candidates import candidates
+from jsparse.compiler.schedule.search.cheapest import plan_as
 from jsparse.formats import Format, Pattern
 from jsparse.notation import Access, Assignment
 

@@ -21,7 +21,7 @@ from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, evaluate, power_of, product_of
 from jsparse.compiler.schedule import build_loops
 from jsparse.compiler.schedule.layout import pattern_type
-from jsparse.compiler.schedule.statements import plan_statements
+from jsparse.compiler.schedule.search.statements import plan_statements
 from jsparse.compiler.statement import DerivedVar, Statement
 from jsparse.notation import Access
 from jsparse.primitives.target import TARGET

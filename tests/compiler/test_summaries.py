@@ -6,8 +6,8 @@ import pytest
 from compiler.cases import CASES
 
 from jsparse.base.memo import lazy
-from jsparse.compiler.schedule.candidates import candidates
-from jsparse.compiler.schedule.cost import Prices
+from jsparse.compiler.schedule.prices.cost import Prices
+from jsparse.compiler.schedule.search.candidates import candidates
 from jsparse.compiler.schedule.summary import Summary
 
 FIELDS = {field.name for field in fields(Summary)}

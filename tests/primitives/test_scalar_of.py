@@ -12,7 +12,7 @@ from jsparse.compiler.problem import Dense, Problem, TensorType
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.scalar import Apply, Number, Scalar, evaluate
 from jsparse.compiler.schedule import build_loops
-from jsparse.compiler.schedule.statements import plan_statements
+from jsparse.compiler.schedule.search.statements import plan_statements
 from jsparse.compiler.statement import Statement
 from jsparse.notation import Access
 from jsparse.primitives.elementwise_function import ElementwiseFunction, trace_elementwise

@@ -13,7 +13,7 @@ from programs.schedules import summary_of, with_grain
 
 from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule import Plan
-from jsparse.compiler.schedule.ordered import plan_in_order
+from jsparse.compiler.schedule.search.ordered import plan_in_order
 from jsparse.primitives.assembly import OutputPattern, plan_assembly
 from jsparse.primitives.entries_spec import Entries
 

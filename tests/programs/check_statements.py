@@ -16,7 +16,7 @@ from jsparse.compiler.lower.workspaces import array_names
 from jsparse.compiler.problem import TensorType
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.schedule import Schedule, build_loops
-from jsparse.compiler.schedule.statements import plan_statements
+from jsparse.compiler.schedule.search.statements import plan_statements
 
 __all__ = ["check_schedules", "check_statements", "contracted_names"]
 

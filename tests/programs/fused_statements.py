@@ -10,7 +10,7 @@ from programs.statements import RandomStatements
 from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule import Schedule, build_loops
-from jsparse.compiler.schedule.cheapest import plan
+from jsparse.compiler.schedule.search.cheapest import plan
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.transformations.compute_at import ComputeAt
 from jsparse.compiler.schedule.transformations.reorder import Reorder

@@ -23,7 +23,7 @@ from jsparse.compiler.cpu_model import CPU
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.schedule import Plan
-from jsparse.compiler.schedule.candidates import candidates
+from jsparse.compiler.schedule.search.candidates import candidates
 from jsparse.compiler.semiring import SEMIRINGS
 
 COUNT, BATCH = amount(20, 160), 20

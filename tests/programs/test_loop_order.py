@@ -20,9 +20,9 @@ from programs.program import Program
 from programs.schedules import order_of
 
 from jsparse.compiler.schedule import Plan, Schedule, build_loops
-from jsparse.compiler.schedule.cost import Cost
 from jsparse.compiler.schedule.layout import reorder_patterns
-from jsparse.compiler.schedule.legality import is_concordant
+from jsparse.compiler.schedule.prices.cost import Cost
+from jsparse.compiler.schedule.search.legality import is_concordant
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.transformations.merge_by import MergeBy
 from jsparse.compiler.schedule.transformations.promote import Promote

@@ -14,10 +14,10 @@ from jsparse.compiler.cpu_model import CPU
 from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule import Plan, Schedule
-from jsparse.compiler.schedule.candidates import candidates
-from jsparse.compiler.schedule.cheapest import plan_as
-from jsparse.compiler.schedule.cost import estimate
-from jsparse.compiler.schedule.statements import narrow_sums, with_unrounded
+from jsparse.compiler.schedule.prices.cost import estimate
+from jsparse.compiler.schedule.search.candidates import candidates
+from jsparse.compiler.schedule.search.cheapest import plan_as
+from jsparse.compiler.schedule.search.statements import narrow_sums, with_unrounded
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.merge_by import MergeBy
 from jsparse.compiler.schedule.transformations.prefetch import Prefetch

@@ -32,7 +32,7 @@ import numpy as np
 
 from jsparse.compiler.problem import PatternType, Problem
 from jsparse.compiler.schedule.layout import pattern_type
-from jsparse.compiler.schedule.row_blocks import in_row_blocks
+from jsparse.compiler.schedule.search.row_blocks import in_row_blocks
 from jsparse.errors import PatternError, short_repr
 from jsparse.formats import Format, Pattern
 from jsparse.formats.digits import Blocks, DigitLevel

@@ -24,7 +24,7 @@ from jsparse.compiler.runtime.recipe import write_recipe
 from jsparse.compiler.scalar import Apply, Number
 from jsparse.compiler.schedule import Plan
 from jsparse.compiler.schedule.layout import Stored
-from jsparse.compiler.schedule.statements import plan_statements
+from jsparse.compiler.schedule.search.statements import plan_statements
 from jsparse.compiler.statement import Statement
 from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Access, IndexVar

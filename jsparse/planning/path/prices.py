@@ -13,7 +13,7 @@ from itertools import combinations
 from math import inf
 
 from jsparse.compiler.cpu_model import CpuModel
-from jsparse.compiler.schedule.cost import sort_cost
+from jsparse.compiler.schedule.prices.cost import sort_cost
 from jsparse.notation import IndexVar
 from jsparse.planning.path.estimates import Estimates, Item, Names
 

@@ -16,9 +16,9 @@ from jsparse.base.memo import memoize_weakly
 from jsparse.compiler.problem import Problem, TensorType
 from jsparse.compiler.runtime.kernel_call import KernelCall, call_of, stage
 from jsparse.compiler.schedule import Schedule
-from jsparse.compiler.schedule.cheapest import plan
-from jsparse.compiler.schedule.shared_loops import find_shared_loops, is_sum
-from jsparse.compiler.schedule.statements import wide_accumulation_schedules, with_lanes_innermost
+from jsparse.compiler.schedule.search.cheapest import plan
+from jsparse.compiler.schedule.search.shared_loops import find_shared_loops, is_sum
+from jsparse.compiler.schedule.search.statements import wide_accumulation_schedules, with_lanes_innermost
 from jsparse.compiler.statement import Statement
 from jsparse.primitives.chain.drafts import ChainError
 from jsparse.primitives.chain.translate import Chain, Result, translate_jaxpr

@@ -17,8 +17,8 @@ from typing import Any
 from jsparse import _compat
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import memoize_weakly
-from jsparse.compiler.schedule.shared_loops import find_shared_loops
-from jsparse.compiler.schedule.statements import shares_cheaply, with_lanes_innermost
+from jsparse.compiler.schedule.search.shared_loops import find_shared_loops
+from jsparse.compiler.schedule.search.statements import shares_cheaply, with_lanes_innermost
 from jsparse.primitives.chain.drafts import ChainError
 from jsparse.primitives.chain.equations import VIEWS
 from jsparse.primitives.chain.expand import COMPOSED, inline_calls, parts_of

@@ -15,7 +15,7 @@ from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.problem import Axis, Dense, Positions, Problem, TensorType
 from jsparse.compiler.scalar import Number, accesses_of, replace_accesses
 from jsparse.compiler.schedule.layout import Stored, pattern_type
-from jsparse.compiler.schedule.shared_loops import in_shared_order
+from jsparse.compiler.schedule.search.shared_loops import in_shared_order
 from jsparse.compiler.statement import Statement
 from jsparse.notation import Access, IndexVar
 from jsparse.primitives.chain.drafts import ChainError, Draft, Drafts, View, check_padding, node_of

@@ -15,11 +15,11 @@ import numpy as np
 from jsparse.base.memo import memoize
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.problem import Dense, Positions, Problem
-from jsparse.compiler.schedule.cost import Cost, grain_of, savings_by_lanes, sharing, wide_lanes
-from jsparse.compiler.schedule.gathers import extent
 from jsparse.compiler.schedule.layout import Stored
-from jsparse.compiler.schedule.prefetching import prefetching
+from jsparse.compiler.schedule.prices.cost import Cost, grain_of, savings_by_lanes, sharing, wide_lanes
+from jsparse.compiler.schedule.prices.gathers import extent
 from jsparse.compiler.schedule.races import may_be_heavy, work_of_copies
+from jsparse.compiler.schedule.search.prefetching import prefetching
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.merge_by import MergeBy
 from jsparse.compiler.schedule.transformations.parallelize import Parallelize, Race
@@ -135,9 +135,7 @@ BINNED_GRAIN = (
 SHORT = 64  # a segment of at most this many entries is one block (BLOCK of `loops.blocked_sums`)
 
 
-def add_last_steps(
-    nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCounts, alone: bool = True
-) -> Summary:
+def finalize(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCounts, alone: bool = True) -> Summary:
     """Add the last steps of the schedule to the nest. Steps that a user has given stay; only a missing grain is added.
 
     Args:

@@ -23,14 +23,14 @@ from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.loops.nest import assignments
 from jsparse.compiler.problem import Problem, TensorType
 from jsparse.compiler.scalar import replace_accesses
-from jsparse.compiler.schedule.blocks import in_blocks, is_dense_sum
-from jsparse.compiler.schedule.cheapest import plan
-from jsparse.compiler.schedule.cost import grain_of, weight_of_level
-from jsparse.compiler.schedule.gathers import extent
 from jsparse.compiler.schedule.layout import Stored, with_innermost
-from jsparse.compiler.schedule.plan import Plan
+from jsparse.compiler.schedule.prices.cost import grain_of, weight_of_level
+from jsparse.compiler.schedule.prices.gathers import extent
 from jsparse.compiler.schedule.schedule import Schedule, build_loops
-from jsparse.compiler.schedule.shared_loops import find_shared_loops, is_sum
+from jsparse.compiler.schedule.search.cheapest import plan
+from jsparse.compiler.schedule.search.plan import Plan
+from jsparse.compiler.schedule.search.shared_loops import find_shared_loops, is_sum
+from jsparse.compiler.schedule.search.shared_panels import in_blocks, is_dense_sum
 from jsparse.compiler.schedule.transformations.compute_at import ComputeAt
 from jsparse.compiler.schedule.transformations.parallelize import Parallelize, Race
 from jsparse.compiler.schedule.transformations.specialize import Specialize

@@ -22,10 +22,10 @@ from itertools import pairwise
 from jsparse.compiler.cpu_model import CpuModel
 from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.gathers import extent, itemsize, mostly_read_before
 from jsparse.compiler.schedule.layout import Stored
+from jsparse.compiler.schedule.prices.gathers import extent, itemsize, mostly_read_before
 from jsparse.compiler.schedule.schedule import Schedule
-from jsparse.compiler.schedule.shared_loops import is_full, is_sum
+from jsparse.compiler.schedule.search.shared_loops import is_full, is_sum
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.compute_at import ComputeAt
 from jsparse.compiler.schedule.transformations.reorder import Reorder

@@ -16,8 +16,8 @@ import numpy as np
 
 from jsparse.compiler.cpu_model import CpuModel
 from jsparse.compiler.loops.domain import LevelIteration
-from jsparse.compiler.schedule.gathers import extent, mostly_read_before
 from jsparse.compiler.schedule.layout import Stored
+from jsparse.compiler.schedule.prices.gathers import extent, mostly_read_before
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.transformations.prefetch import Prefetch
 from jsparse.notation.assignment import Access

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.problem import Dense, Problem
-from jsparse.compiler.schedule.gathers import extent, indices_beside_lanes
 from jsparse.compiler.schedule.layout import Stored
-from jsparse.compiler.schedule.legality import concordant_orders, is_concordant, legal_orders
+from jsparse.compiler.schedule.prices.gathers import extent, indices_beside_lanes
 from jsparse.compiler.schedule.races import copies_reason
+from jsparse.compiler.schedule.search.legality import concordant_orders, is_concordant, legal_orders
 from jsparse.compiler.schedule.summary import StatementFacts, Summary, Transformation
 from jsparse.compiler.schedule.transformations.cache_read import CacheRead
 from jsparse.compiler.schedule.transformations.pos import Pos

@@ -24,10 +24,10 @@ import numpy as np
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.cost import sort_cost
 from jsparse.compiler.schedule.layout import DynamicPatternInfo, Stored
-from jsparse.compiler.schedule.legality import MAX_ORDERS, MAX_PERMUTED, legal_orders
-from jsparse.compiler.schedule.ordered import ROW_WORK, SHORT_ROW
+from jsparse.compiler.schedule.prices.cost import sort_cost
+from jsparse.compiler.schedule.search.legality import MAX_ORDERS, MAX_PERMUTED, legal_orders
+from jsparse.compiler.schedule.search.ordered import ROW_WORK, SHORT_ROW
 from jsparse.compiler.schedule.trip_counts import (
     UNKNOWN,
     TripCounts,

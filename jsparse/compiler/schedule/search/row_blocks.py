@@ -20,8 +20,8 @@ from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import memoize
 from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.gathers import extent, itemsize
 from jsparse.compiler.schedule.layout import Layout, Stored, names_of, pattern_type
+from jsparse.compiler.schedule.prices.gathers import extent, itemsize
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.transformations.reorder import Reorder
 from jsparse.errors import PatternError, ScheduleError

@@ -9,21 +9,21 @@ from math import inf, prod
 from typing import TypeAlias
 
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.candidates import candidates, default_lanes
-from jsparse.compiler.schedule.cost import Cost, Prices
-from jsparse.compiler.schedule.gathers import find_patterns_left_as_stored
-from jsparse.compiler.schedule.last_steps import add_last_steps
 from jsparse.compiler.schedule.layout import Stored, layout_of, names_of, reorder_patterns, with_innermost
 from jsparse.compiler.schedule.limits import WRITTEN_OUT
-from jsparse.compiler.schedule.plan import Candidates, Plan
-from jsparse.compiler.schedule.row_blocks import (
+from jsparse.compiler.schedule.prices.cost import Cost, Prices
+from jsparse.compiler.schedule.prices.gathers import find_patterns_left_as_stored
+from jsparse.compiler.schedule.schedule import Schedule, check_step
+from jsparse.compiler.schedule.search.candidates import candidates, default_lanes
+from jsparse.compiler.schedule.search.finalize import finalize
+from jsparse.compiler.schedule.search.plan import Candidates, Plan
+from jsparse.compiler.schedule.search.row_blocks import (
     RowBlocks,
     find_blocks_in_layout,
     in_blocks,
     paying_blocks,
     with_block_loop,
 )
-from jsparse.compiler.schedule.schedule import Schedule, check_step
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.transformations.split import Split
 from jsparse.compiler.schedule.transformations.vectorize import Vectorize
@@ -255,7 +255,7 @@ def plan_as(
     problem = with_constants(problem, used, candidate)
     walked = walked or trip_counts(given, candidate.walk, patterns)
     walked = _with_leaders(kept, walked, candidate) if kept else walked
-    finished = add_last_steps(candidate.on(problem), cost, used, walked, alone)
+    finished = finalize(candidate.on(problem), cost, used, walked, alone)
     return Plan(given, problem, Schedule(finished.steps, layout_of(given, moves)), used, cost, find_rejected)
 
 

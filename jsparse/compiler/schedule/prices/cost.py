@@ -16,7 +16,8 @@ import numpy as np
 
 from jsparse.compiler.cpu_model import CpuModel
 from jsparse.compiler.loops.nest import MAX_CHUNKS
-from jsparse.compiler.schedule.gathers import (
+from jsparse.compiler.schedule.layout import Stored
+from jsparse.compiler.schedule.prices.gathers import (
     GatheredRows,
     cost_of_strides,
     extent,
@@ -27,7 +28,6 @@ from jsparse.compiler.schedule.gathers import (
     permutation_cost,
     transposition_cost,
 )
-from jsparse.compiler.schedule.layout import Stored
 from jsparse.compiler.schedule.races import copies_reason, count_target_elements, work_of_copies
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.transformations.parallelize import Race
@@ -142,7 +142,7 @@ def pays_for_copies(nest: Summary, loop: str, work: float) -> bool:
 
 def _cost_of_copies(nest: Summary, work: float) -> float:
     """The cost of the chunks' copies of the target."""
-    # The grain gives each chunk at least this work (`last_steps._grain`), which bounds the number of chunks.
+    # The grain gives each chunk at least this work (`finalize._grain`), which bounds the number of chunks.
     chunks = min(MAX_CHUNKS, work / max(nest.cpu.chunk_work, work_of_copies(nest)))
     return nest.cpu.target_copy * chunks * count_target_elements(nest)
 

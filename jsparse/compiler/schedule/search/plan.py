@@ -9,10 +9,10 @@ from typing import TypeAlias
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import lazy
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.cost import Cost
 from jsparse.compiler.schedule.layout import Stored
-from jsparse.compiler.schedule.row_blocks import RowBlocks
+from jsparse.compiler.schedule.prices.cost import Cost
 from jsparse.compiler.schedule.schedule import Schedule
+from jsparse.compiler.schedule.search.row_blocks import RowBlocks
 
 Candidates: TypeAlias = tuple[tuple[str, Cost], ...]
 """The loop order and the estimated cost of each candidate, cheapest first."""

@@ -23,8 +23,8 @@ import numpy as np
 from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.loops.fusion import has_copies, reads_elsewhere
 from jsparse.compiler.problem import Dense, PatternType, Positions, Problem
-from jsparse.compiler.schedule.gathers import extent
 from jsparse.compiler.schedule.layout import DynamicPatternInfo, Stored, reorder_patterns, with_patterns
+from jsparse.compiler.schedule.prices.gathers import extent
 from jsparse.compiler.statement import Statement
 from jsparse.formats.levels import Level
 from jsparse.formats.relayout import index_format

@@ -16,11 +16,11 @@ from itertools import islice, permutations
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.output_kind import Count
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.cost import Cost, grain_of, weight_of_level
 from jsparse.compiler.schedule.layout import Stored, layout_of, reorder_patterns
-from jsparse.compiler.schedule.legality import is_concordant
-from jsparse.compiler.schedule.plan import Plan
+from jsparse.compiler.schedule.prices.cost import Cost, grain_of, weight_of_level
 from jsparse.compiler.schedule.schedule import Schedule, check_step
+from jsparse.compiler.schedule.search.legality import is_concordant
+from jsparse.compiler.schedule.search.plan import Plan
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.merge_by import MergeBy
 from jsparse.compiler.schedule.transformations.parallelize import Parallelize
