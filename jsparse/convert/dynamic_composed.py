@@ -22,7 +22,6 @@ from jsparse.formats.composed import ComposedFormat, Width
 from jsparse.formats.digits import Blocks
 from jsparse.formats.format import default_format, digit_format, outer_format
 from jsparse.formats.levels import COMPRESSED
-from jsparse.primitives.routine import expand
 from jsparse.tensor.composed import ComposedTensor, Composition, Part, join_values, within
 from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -51,7 +50,7 @@ def dynamic_to_composed(tensor: SparseTensor, format: ComposedFormat, nse: int |
         )
     capacity = (nse or 0) // max(inner, 1)  # in slots
     entries = min(capacity if rule is None else tensor.nse, prod(sizes[: len(blocks.outer)]))
-    coords = jnp.asarray(expand(tensor.pattern.arrays, tensor.pattern.type))
+    coords = jnp.asarray(tensor.pattern.to_coords())
     is_inside, split = _in_range(coords, tensor.shape), blocks.split(list(coords))
     limits = [own.dtype.type(size) for own, size in zip(split, sizes, strict=True)]  # padding stays out of range
     digits = jnp.stack([jnp.where(is_inside, own, size) for own, size in zip(split, limits, strict=True)])
@@ -60,7 +59,7 @@ def dynamic_to_composed(tensor: SparseTensor, format: ComposedFormat, nse: int |
     assert isinstance(on_levels.pattern, DynamicPattern)
     outer, values, slots = on_levels.pattern.with_type(on_levels.pattern.type.core), on_levels.values, entries
     if rule is not None:
-        parents = outer.type.capacities[-2] if len(outer.type.capacities) > 1 else 1
+        parents = outer.type.level_sizes[-2] if len(outer.type.level_sizes) > 1 else 1
         slots = parents * (rule.width or 0) if isinstance(rule, Width) else capacity
         outer, numbers = _in_slots(outer, format, slots)
         values = _into_slots(jnp.reshape(values, (-1, inner)), numbers, slots).reshape(-1)
@@ -80,7 +79,7 @@ def _in_slots(core: DynamicPattern, format: ComposedFormat, slots: int) -> tuple
     """
     rule = format.rule
     assert rule is not None
-    capacity, parts = core.type.capacities[-1], rule.column_parts
+    capacity, parts = core.type.level_sizes[-1], rule.column_parts
     pointers, coordinates = core.last_pointers, jnp.asarray(core.arrays[-1])
     position = jnp.arange(capacity, dtype=pointers.dtype)
     is_used = position < pointers[-1]
@@ -120,7 +119,7 @@ def _entries(part: Part, values: jax.Array, shape: tuple[int, ...]) -> tuple[jax
     """The coordinates and values of a dynamic part, out of range in padding, and the pattern of its levels."""
     blocks = part.format.blocks
     on = dynamic_core(part).extended(part.inner)
-    digits = expand(on.arrays, on.type)
+    digits = on.to_coords()
     is_inside = _in_range(digits, blocks.sizes(shape))
     coords = jnp.stack(blocks.join(list(digits), shape))  # beyond the shape in padding of blocks
     beyond = jnp.asarray(shape, coords.dtype)[:, None]
@@ -152,7 +151,7 @@ def without_dynamic_padding(values: jax.Array, part: Part, shape: tuple[int, ...
     core = dynamic_core(part)
     is_kept: Array = np.ones((core.nse, *[1] * len(part.inner)), bool)
     if part.format.blocks.is_ragged(shape):
-        is_kept = within(part.format, list(expand(core.arrays, core.type)), part.inner, shape)
+        is_kept = within(part.format, list(core.to_coords()), part.inner, shape)
     if part.has_slots:
         is_kept = _into_slots(is_kept, _slot_numbers(part), part.slots)
     blocks = jnp.reshape(values, (part.slots, *part.inner))

@@ -224,7 +224,7 @@ def convert_dynamic(tensor: SparseTensor, type_: DynamicType) -> SparseTensor:
         operands = [tensor.values, *tensor.pattern.arrays]
         values, *index_arrays = on_device([moved, *pad_arrays(type_, arrays, shared=whole.arrays)], operands)
         return SparseTensor._wrap(values, DynamicPattern(type_, tuple(index_arrays)))
-    return assemble_tensor(expand(tensor.pattern.arrays, tensor.pattern.type), tensor.values, type_, tensor.pattern)
+    return assemble_tensor(tensor.pattern.to_coords(), tensor.values, type_, tensor.pattern)
 
 
 def assemble_tensor(
@@ -244,7 +244,7 @@ def assemble_tensor(
 
 def convert_pattern(pattern: DynamicPattern, type_: DynamicType) -> DynamicPattern:
     """Convert a dynamic pattern to another format or capacity. An overflowed pattern stays overflowed."""
-    made = assemble(expand(pattern.arrays, pattern.type), type_)
+    made = assemble(pattern.to_coords(), type_)
     return _carry_overflow(DynamicPattern(type_, made.arrays), pattern)
 
 

@@ -19,7 +19,6 @@ from jsparse.errors import NotYetSupportedError, PatternError, ShapeError, short
 from jsparse.formats import Format
 from jsparse.formats.validate import sizes_of
 from jsparse.primitives.host import is_on_host, on_device
-from jsparse.primitives.routine import expand
 from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width
 from jsparse.tensor.leaves import check_batched_leaves, check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor, dense_levels
@@ -217,11 +216,8 @@ def _indices(tensor: SparseTensor, sparse: int) -> Array:
     entries = tensor.nse // max(block, 1)
     if not sparse:
         return np.zeros((1, 0), np.int32)
-    if isinstance(pattern, DynamicPattern):
-        coords = expand(pattern.arrays, pattern.type)
-        coords = np.asarray(coords) if is_on_host(coords) else coords
-    else:
-        coords = pattern.to_coords()
+    coords: Any = pattern.to_coords()
+    coords = np.asarray(coords) if is_on_host(coords) else coords
     return coords[:sparse, :: max(block, 1)][:, :entries].T
 
 

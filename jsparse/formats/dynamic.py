@@ -7,6 +7,7 @@ from functools import cached_property
 from hashlib import sha256
 from itertools import islice
 from math import prod
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,29 +16,47 @@ from jsparse.base.dataclass import dataclass
 from jsparse.errors import PatternError
 from jsparse.formats.build import index_dtype
 from jsparse.formats.format import Format
+from jsparse.formats.levelled import Levelled
 from jsparse.formats.levels import array_length
-from jsparse.formats.pattern import Pattern, core_levels
+from jsparse.formats.pattern import Pattern
 from jsparse.formats.set_operations import Stored
 from jsparse.formats.validate import check_arrays
 
 
 @dataclass(frozen=True)
-class DynamicType:
-    """The shape, the format and the capacity (`nse` slots) of a dynamic pattern. They fix the lengths of its arrays."""
+class DynamicType(Levelled):
+    """The shape, the format and the capacity (`nse` slots) of a dynamic pattern. They fix the lengths of its arrays.
+
+    Attributes:
+        derived: the types of the transposed indices, the same entries in other storage orders, for the scheduler.
+            Elsewhere they are beside the type.
+    """
 
     shape: tuple[int, ...]
     format: Format
     nse: int
+    derived: tuple[DynamicType, ...] = ()
+    arrays: ClassVar[tuple[()]] = ()  # a type has no index arrays; a static pattern has them
 
     @cached_property
     def digest(self) -> str:
         """A digest of this type. Index arrays that were saved fit only into a tensor whose type has an equal digest."""
         return sha256(f"dynamic {self.shape} {self.format.notation} {self.nse}".encode()).hexdigest()
 
+    @property
+    def orders(self) -> tuple[tuple[int, ...], ...]:
+        """The orders of levels in which the pattern is stored: its own order, then those of its transposed indices."""
+        own = self.format.order
+        return tuple(tuple(own.index(dim) for dim in type_.format.order) for type_ in (self, *self.derived))
+
+    def with_order(self, order: tuple[int, ...]) -> DynamicType:
+        """The transposed index that has this storage order."""
+        return next(other for other in self.derived if other.format.order == order)
+
     @cached_property
-    def capacities(self) -> tuple[int, ...]:
+    def level_sizes(self) -> tuple[int, ...]:
         """The capacity of each level, in positions."""
-        core = self.nse // max(prod(self.shape[dim] for dim in self.format.trailing_dims), 1)
+        core = self.nse // max(self._inner_size, 1)
         found: list[int] = []
         parents = reached = 1
         levels = self.format.levels
@@ -54,9 +73,9 @@ class DynamicType:
     @cached_property
     def array_lengths(self) -> tuple[int, ...]:
         """The length of each index array, in the order of `Format.arrays`."""
-        before = (1, *self.capacities)
+        before = (1, *self.level_sizes)
         arrays = self.format.arrays
-        return tuple(array_length(role, before[level], self.capacities[level]) for level, role in arrays)
+        return tuple(array_length(role, before[level], self.level_sizes[level]) for level, role in arrays)
 
     @cached_property
     def index_dtype(self) -> np.dtype:
@@ -79,62 +98,13 @@ class DynamicType:
         last = max((n for n, (_, role) in enumerate(self.format.arrays) if role == "pointers"), default=None)
         return None if last is None else (last, self.nse // max(self.slots_below(last), 1))
 
+    def _with_levels(self, shape: tuple[int, ...], format: Format) -> DynamicType:
+        inner = prod(shape[dim] for dim in format.trailing_dims)
+        return DynamicType(shape, format, self.nse // max(self._inner_size, 1) * inner)
+
     @cached_property
     def core(self) -> DynamicType:
-        """The type without its trailing dense levels (see `Pattern.core`)."""
-        shape, format = core_levels(self.shape, self.format)
-        inner = prod(self.shape[dim] for dim in self.format.trailing_dims)
-        return DynamicType(shape, format, self.nse // max(inner, 1))
-
-    def extended(self, sizes: Sequence[int]) -> DynamicType:
-        """Add last dimensions of these sizes, and dense levels that store them."""
-        return DynamicType((*self.shape, *sizes), self.format.with_dense(len(sizes)), self.nse * prod(sizes))
-
-    def transposed(self, axes: Sequence[int]) -> DynamicType:
-        """The type of the transposed tensor: its dimension d is dimension `axes[d]` of this one."""
-        return DynamicType(tuple(self.shape[axis] for axis in axes), self.format.transposed(axes), self.nse)
-
-    def slots_below(self, array: int) -> int:
-        """Return the number of slots below each position of the level whose pointers are index array `array`."""
-        inner = self.format.levels[self.format.arrays[array][0] + 1 :]
-        return prod(self.shape[level.dim] for level in inner if level.kind.is_full)
-
-
-class OfDynamicType:
-    """The base of objects whose `type` is the type of a dynamic pattern."""
-
-    __slots__ = ()
-    type: DynamicType
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The size of each dimension."""
-        return self.type.shape
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return len(self.type.shape)
-
-    @property
-    def format(self) -> Format:
-        """The format."""
-        return self.type.format
-
-    @property
-    def nse(self) -> int:
-        """The capacity, in slots."""
-        return self.type.nse
-
-    @property
-    def digest(self) -> str:
-        """The digest of shape, format and capacity. The index arrays are no part of it."""
-        return self.type.digest
-
-    @property
-    def index_dtype(self) -> np.dtype:
-        """The dtype of the index arrays."""
-        return self.type.index_dtype
+        return super().core
 
 
 def slots_dtype(type_: DynamicType, inputs: int) -> np.dtype:
@@ -142,13 +112,15 @@ def slots_dtype(type_: DynamicType, inputs: int) -> np.dtype:
     return np.dtype(np.int64 if max(type_.nse, inputs) >= 2**31 - 1 else np.int32)
 
 
-def index_operands(type_: DynamicType, derived: Sequence[DynamicType]) -> tuple[tuple[str, int, np.dtype], ...]:
-    """Return (description, length, dtype) for each index array of a pattern and of its transposed indices.
+def index_operands(
+    type_: Pattern | DynamicType, derived: Sequence[DynamicType]
+) -> tuple[tuple[str, int, np.dtype], ...]:
+    """Return (description, length, dtype) for each index array of a dynamic pattern and of its transposed indices.
 
     Primitives take the arrays in this order. After the index arrays of each transposed index come its `gather`, which
     moves values to the order of the transposed index, and its `scatter`, which moves them back.
     """
-    found = list(type_.index_leaves)
+    found: list[tuple[str, int, np.dtype]] = list(type_.index_leaves)
     for other in derived:
         dtype = slots_dtype(other, other.nse)
         found += [(f"{what} of the transposed index", length, own) for what, length, own in other.index_leaves]
@@ -203,7 +175,7 @@ def trim_arrays(type_: DynamicType, arrays: Sequence[np.ndarray]) -> Stored:
 def in_use(type_: DynamicType, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
     """Cut index arrays that are right to the entries in use. Raises PatternError if the pattern overflowed."""
     left, kept, positions = iter(arrays), list[np.ndarray](), 1
-    for level, capacity in zip(type_.format.levels, type_.capacities, strict=True):
+    for level, capacity in zip(type_.format.levels, type_.level_sizes, strict=True):
         parents, extent = positions, type_.shape[level.dim]
         own = list(islice(left, len(level.kind.arrays)))
         if level.kind.has_pointers:

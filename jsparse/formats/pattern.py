@@ -26,8 +26,8 @@ from jsparse.formats.build import (
     level_sizes,
 )
 from jsparse.formats.digits import Blocks
-from jsparse.formats.format import Format, permutation
-from jsparse.formats.levels import Level
+from jsparse.formats.format import Format
+from jsparse.formats.levelled import KnownArrays
 from jsparse.formats.set_operations import KEPT, Stored, combine
 from jsparse.formats.set_operators import SetOperators, check_static
 from jsparse.formats.validate import (
@@ -46,7 +46,7 @@ _interned: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 _lock = hold_over_forks(threading.Lock())
 
 
-class Pattern(Owned, SetOperators):
+class Pattern(Owned, KnownArrays, SetOperators):
     """The shape, format and index arrays of a sparse tensor.
 
         >>> pattern = jsparse.Pattern((2, 3), "csr", ([0, 1, 3], [2, 0, 1]))
@@ -238,15 +238,6 @@ class Pattern(Owned, SetOperators):
         return sum(array.nbytes for array in self.arrays)
 
     @property
-    def ndim(self) -> int:
-        """The number of dimensions.
-
-        >>> A.pattern.ndim
-        2
-        """
-        return len(self.shape)
-
-    @property
     def nse(self) -> int:
         """The number of slots: one for each position of the last level (1 for a tensor without dimensions).
 
@@ -295,19 +286,8 @@ class Pattern(Owned, SetOperators):
         """
         return np.stack(self.rows()) if self.shape else np.zeros((0, 1), self.index_dtype)
 
-    def transposed(self, axes: Sequence[int]) -> Pattern:
-        """The pattern of the transposed tensor, over the same arrays. Its dimension d is `axes[d]` in this pattern.
-
-        >>> A.pattern.transposed((1, 0)).format.name
-        'csc'
-
-        Raises FormatError if `axes` is no permutation.
-        """
-        axes = permutation(axes, self.ndim)
-        if axes == tuple(range(self.ndim)):
-            return self
-        shape = tuple(self.shape[axis] for axis in axes)
-        return self._of_valid(shape, self.format.transposed(axes), self.arrays, self._arrays_digest)
+    def _with_levels(self, shape: tuple[int, ...], format: Format) -> Self:
+        return self._of_valid(shape, format, self.arrays, self._arrays_digest)
 
     @property
     def T(self) -> Pattern:  # noqa: N802
@@ -318,31 +298,11 @@ class Pattern(Owned, SetOperators):
         """
         return self.transposed(range(self.ndim)[::-1])
 
-    @property
-    def core(self) -> Pattern:
-        """The part of the pattern that loops walk: all levels but the dense ones at the end, with their dimensions.
-
-        Dimension n of the core is the dimension of level n, so a tensor, its logical transposes and its extensions by
-        dense levels share one core.
-
-        >>> A.pattern.core == A.T.pattern.core
-        True
-        """
-        shape, format = core_levels(self.shape, self.format)
-        return self if format == self.format else Pattern._of_valid(shape, format, self.arrays, self._arrays_digest)
-
-    def extended(self, sizes: Sequence[int]) -> Pattern:
-        """This pattern with added last dimensions of these sizes. Dense levels store them; index arrays are the same.
-
-        >>> A.pattern.extended((8,)).shape
-        (1000, 800, 8)
-
-        Raises PatternError for negative sizes, and for 2**62 slots or more.
-        """
+    def extended(self, sizes: Sequence[int]) -> Self:
         format = self.format.with_dense(len(sizes))
         shape = parse_shape([*self.shape, *sizes], format)
         check_nse(self.nse * int(np.prod([int(size) for size in sizes], dtype=object)), format, shape)
-        return self._of_valid(shape, format, self.arrays, self._arrays_digest)
+        return self._with_levels(shape, format)
 
     def _combine(self, symbol: str, other: Any) -> Pattern:
         check_static(symbol, other, Pattern)
@@ -430,11 +390,3 @@ def find_pattern(digest: str) -> Pattern | None:
         cores = (pattern.core for pattern in living if pattern is not None)
         found = next((core for core in cores if core.digest == digest), None)
     return found
-
-
-def core_levels(shape: tuple[int, ...], format: Format) -> tuple[tuple[int, ...], Format]:
-    """The shape and the format of a core: the levels above the trailing dense ones, with dimensions in their order."""
-    levels = format.levels[: format.ndim - format.trailing_dense]
-    return tuple(shape[level.dim] for level in levels), Format(
-        tuple(Level(level.kind, n, level.unique) for n, level in enumerate(levels))
-    )

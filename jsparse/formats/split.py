@@ -118,8 +118,8 @@ def split_type(type_: DynamicType, strides: Sequence[Strides]) -> DynamicType | 
         return None
     split = DynamicType(*found, type_.nse)
     # The digits of a level have its arrays: a level of few coordinates may have a lower capacity than others.
-    given = [n for n, level in zip(type_.capacities, type_.format.levels, strict=True) for _ in strides[level.dim]]
-    levels = zip(given, split.capacities, split.format.levels, strict=True)
+    given = [n for n, level in zip(type_.level_sizes, type_.format.levels, strict=True) for _ in strides[level.dim]]
+    levels = zip(given, split.level_sizes, split.format.levels, strict=True)
     is_alike = all(n == own for n, own, level in levels if not level.kind.is_full)
     return split if is_alike and split.index_dtype == type_.index_dtype else None
 

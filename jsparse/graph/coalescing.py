@@ -17,7 +17,6 @@ from jsparse.graph.graphs import Graph, as_graph, one_of
 from jsparse.ops.indexing.at_coords import at_coords, coords, locate
 from jsparse.ops.reductions import reductions
 from jsparse.settings import config
-from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 REDUCE = ("sum", "mean", "min", "max", "mul")
@@ -71,14 +70,13 @@ def merge_edges(
     if graph.ndim == 2:
         return graph, list(features)
     ends, shape = coords(graph)[:2], graph.shape[:2]
-    capacity = (graph.nse if nse is None else nse) if graph.is_dynamic else None
+    capacity = graph.pattern.capacity if nse is None or not graph.is_dynamic else nse
     with config(overflow="cut"):  # the weights say what is wrong with the pattern
         pattern = from_coords(ends, np.ones((), np.int8), shape, format, nse=capacity).pattern
     if isinstance(pattern, Pattern):
         slots: Array = locate(pattern, list(ends))
         weights, *found = (_reduce_by_slot(one, slots, pattern.nse, reduce) for one in (graph.values, *features))
         return SparseTensor(weights, pattern), found
-    assert isinstance(graph.pattern, DynamicPattern)
     pattern = pattern.propagate_overflow(graph.pattern)
     numbers = SparseTensor._wrap(jnp.arange(1, pattern.nse + 1, dtype=np.int32), pattern)
     slots = at_coords(numbers, ends) - 1  # -1 in padding

@@ -35,7 +35,7 @@ def indices_of(graph: Graph) -> str:
 def of_ones(pattern: Pattern | DynamicPattern) -> SparseTensor:
     """Make a tensor on a pattern, with weights of one in JAX's float."""
     ones = jnp.ones(pattern.nse)
-    return SparseTensor(pattern.mask_invalid(ones) if isinstance(pattern, DynamicPattern) else ones, pattern)
+    return SparseTensor(pattern.mask_invalid(ones), pattern)
 
 
 def as_graph(x: Any, what: str, *, square: bool = True, kept: bool = False) -> SparseTensor:

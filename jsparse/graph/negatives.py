@@ -177,7 +177,7 @@ def _pairs_to_exclude(graph: SparseTensor, *, loops: bool, both: bool) -> Sparse
 
 def _has_overflowed(graph: SparseTensor) -> jax.Array:
     """Return whether the pattern has overflowed, so that edges without a slot could be drawn as absent pairs."""
-    return jnp.asarray(graph.pattern.overflowed if isinstance(graph.pattern, DynamicPattern) else False)
+    return jnp.asarray(graph.pattern.overflowed)
 
 
 def _both(found: jax.Array) -> jax.Array:

@@ -80,11 +80,7 @@ def sample_neighbors(key: jax.Array, A: Graph, seeds: ArrayLike, fanout: int) ->
     given = _seeds(seeds, graph.shape[0])
     pointers, columns = index_arrays(graph, CSR, "sample_neighbors")
     found = _sample_rows(key, pointers, columns, graph.values, given, fanout=count)
-    if isinstance(graph.pattern, DynamicPattern):
-        assert isinstance(found.graph.pattern, DynamicPattern)
-        pattern = found.graph.pattern.propagate_overflow(graph.pattern)
-        found = found._replace(graph=SparseTensor._poison_on_overflow(found.graph.values, pattern))
-    return found._replace(graph=like(A, found.graph))
+    return found._replace(graph=like(A, found.graph._propagate_overflow(graph.pattern)))
 
 
 def _seeds(seeds: Any, nodes: int) -> jax.Array:

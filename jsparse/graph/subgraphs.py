@@ -17,7 +17,6 @@ from jsparse.graph.graphs import Graph, as_graph, is_pattern, one_of
 from jsparse.ops.indexing.at_coords import coords
 from jsparse.ops.indexing.gathered import gather_values
 from jsparse.ops.relocation.operands import as_integer
-from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 
@@ -234,10 +233,7 @@ def _part(graph: SparseTensor, is_kept: Array, number: Array | None, count: int)
     rows = [row if number is None or dim == 2 else _at(number, row, count) for dim, row in enumerate(rows)]
     placed = jnp.stack([jnp.where(is_kept, row, size) for row, size in zip(rows, shape, strict=True)])
     made = from_coords(placed, jnp.arange(graph.nse, dtype=np.int32), shape, graph.format, nse=graph.nse)
-    pattern = made.pattern
-    assert isinstance(pattern, DynamicPattern)
-    edges = pattern.in_use(made.values, other=graph.nse)
-    if isinstance(graph.pattern, DynamicPattern):
-        pattern = pattern.propagate_overflow(graph.pattern)
+    edges = made.pattern.in_use(made.values, other=graph.nse)
+    pattern = made.pattern.propagate_overflow(graph.pattern)
     weights = graph.values.at[edges].get(mode="fill", fill_value=0)
     return SparseTensor._poison_on_overflow(weights, pattern), edges

@@ -125,12 +125,11 @@ def places_of(operands: Sequence[Any]) -> list[PatternRef | CompositionRef | Non
     groups: list[DynamicPattern] = []
 
     def reference(pattern: Pattern | DynamicPattern | DynamicType) -> PatternRef:
-        if isinstance(pattern, Pattern):
+        if not isinstance(pattern, DynamicPattern):
             return PatternRef(pattern)
-        assert isinstance(pattern, DynamicPattern)
         group = next((n for n, other in enumerate(groups) if same_entries(pattern, other)), len(groups))
         groups.append(pattern)
-        return PatternRef(pattern.type, group, tuple(other.type for other in pattern.derived))
+        return PatternRef(pattern.type, group, pattern.derived_types)
 
     found: list[PatternRef | CompositionRef | None] = []
     for pattern in map(pattern_of, operands):

@@ -184,7 +184,7 @@ def source_count(walks: Sequence[PatternAccess], index: Sequence[Sequence[Any]],
     counts = [
         true_count(arrays[walk.pattern.limit[0]][..., -1], walk.pattern, type_)
         for walk, arrays in zip(walks, index, strict=True)
-        if type_.limit is not None and isinstance(walk.pattern, DynamicType) and walk.pattern.limit is not None
+        if type_.limit is not None and walk.pattern.limit is not None
     ]
     if all(isinstance(count, np.ndarray) for count in counts):
         return [np.asarray(max(counts))] if counts else []
@@ -215,4 +215,4 @@ def run_columns(counting: str, writing: str, index: Sequence[np.ndarray], stored
 
 
 def _index(plan: Plan) -> list[np.ndarray]:
-    return [array for used in plan.patterns if isinstance(used, Pattern) for array in used.arrays]
+    return [array for used in plan.patterns for array in used.arrays]

@@ -32,7 +32,7 @@ from jsparse.primitives.spec import ArrayAccess, Spec
 
 def _abstract(*operands: Any, work: Entries) -> Any:
     work.check_operands(operands)
-    results = [] if isinstance(work.result, Pattern) else list(array_results(work.result))
+    results = list(array_results(work.result))
     if work.specs:
         results.append(((work.result.nse,), np.dtype(work.dtypes(operands)[0])))
     return [_compat.output_aval((*work.lead, *shape), dtype, operands) for shape, dtype in results]

@@ -32,8 +32,8 @@ class Padding:
     below: int
 
 
-def padding_of(type_: DynamicType, inner: int = 1) -> Padding | None:
-    """The padding of a dynamic pattern with `inner` elements in each slot; None if all slots are always in use."""
+def padding_of(type_: Pattern | DynamicType, inner: int = 1) -> Padding | None:
+    """The padding of a pattern with `inner` elements in each slot; None if all slots are always in use."""
     if type_.limit is None:
         return None
     last, capacity = type_.limit
@@ -109,7 +109,7 @@ def overflow(pattern: Pattern | DynamicType, arrays: Sequence[Any]) -> Any:
 
     The result is None for a pattern that cannot overflow. `arrays` begins with the pattern's index arrays.
     """
-    if not isinstance(pattern, DynamicType) or pattern.limit is None:
+    if pattern.limit is None:
         return None
     last, capacity = pattern.limit
     return arrays[last][..., -1] > capacity
@@ -120,7 +120,7 @@ def nan_where(condition: Any, x: Any) -> Any:
     return jnp.where(condition, jnp.asarray(jnp.nan, x.dtype), x) if jnp.issubdtype(x.dtype, jnp.inexact) else x
 
 
-def true_count(end: Any, source: DynamicType, result: DynamicType) -> Any:
+def true_count(end: Any, source: Pattern | DynamicType, result: DynamicType) -> Any:
     """Return the count that marks a result as overflowed if its source has overflowed; 0 if the source has not.
 
     It is the source's true count, converted to the number of positions in the level of the result's last pointers. But

@@ -21,7 +21,7 @@ from jsparse.compiler.runtime.kernel_call import KernelCall
 from jsparse.compiler.runtime.routine import Routine, parameters, swap_parameters
 from jsparse.compiler.signature import element_code, encode_buffers
 from jsparse.errors import DTypeError, LeafError, LinearityError, PatternError
-from jsparse.formats import DynamicType, Format, default_format
+from jsparse.formats import DynamicType, Format, Pattern, default_format
 from jsparse.formats.dynamic import slots_dtype
 from jsparse.primitives.free_transposes import after_transposes, build_transpose
 from jsparse.primitives.host import is_on_host, run_routine
@@ -174,14 +174,18 @@ def swap_last_axes(x: Any) -> Any:
     return _bind("swap", swap_parameters(x.shape, np.dtype(x.dtype)), (x,), ((shape, np.dtype(x.dtype)),))[0]
 
 
-def array_results(type_: DynamicType) -> tuple[Result, ...]:
-    """The shapes and dtypes of a pattern's index arrays. Raises DTypeError if jax would cut int64 to int32."""
-    if type_.index_dtype.itemsize == 8 and not jax.config.read("jax_enable_x64"):
+def array_results(type_: Pattern | DynamicType) -> tuple[Result, ...]:
+    """The shapes and dtypes of the index arrays of a dynamic pattern; () for a static pattern.
+
+    Raises DTypeError if jax would cut int64 to int32.
+    """
+    leaves = type_.index_leaves
+    if leaves and type_.index_dtype.itemsize == 8 and not jax.config.read("jax_enable_x64"):
         raise DTypeError(
             f"Expected dimensions and nse that int32 counts, but a dynamic tensor of shape {type_.shape} with nse "
             f"{type_.nse:,} needs int64 indices. Set jax.config.update('jax_enable_x64', True)."
         )
-    return tuple(((length,), type_.index_dtype) for length in type_.array_lengths)
+    return tuple(((length,), dtype) for _, length, dtype in leaves)
 
 
 def _bind(name: Any, params: tuple[int, ...], operands: tuple[Any, ...], results: tuple[Result, ...]) -> Sequence[Any]:

@@ -35,7 +35,6 @@ from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import memoize
 from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.compiler.semiring import Semiring
-from jsparse.formats import DynamicType
 from jsparse.notation import IndexVar
 from jsparse.primitives.batch import batch_einsum
 from jsparse.primitives.chain.expand import COMPOSED
@@ -85,10 +84,9 @@ def _without_padding(values: Any, index: Sequence[Any], spec: Spec) -> Any:
         return values
     term = spec.factors[0]
     pattern = spec.walks[0].pattern
-    if not isinstance(pattern, DynamicType) or pattern.limit is None:
-        return values
     padding = padding_of(pattern, spec.slot_size(term))
-    assert padding is not None
+    if pattern.limit is None or padding is None:
+        return values
     pointers, lead = index[pattern.limit[0]], spec.walks[0].lead
     sizes = [size for size, v in zip(values.shape, term.before, strict=False) if v in lead]
     placed = iter(sizes)

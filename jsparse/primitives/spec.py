@@ -12,7 +12,7 @@ import numpy as np
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.problem import Axis, Dense, Positions, Problem, TensorType, problem_of_product
 from jsparse.compiler.schedule import Schedule
-from jsparse.compiler.schedule.layout import DynamicPatternInfo, Stored, pattern_type
+from jsparse.compiler.schedule.layout import Stored, pattern_type
 from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask, Semiring
 from jsparse.errors import LeafError
 from jsparse.formats import DynamicType, Pattern
@@ -58,10 +58,9 @@ class PatternAccess:
 
     @property
     def array_counts(self) -> tuple[int, ...]:
-        """The numbers of operands of a dynamic pattern and of each transposed index; empty for a static pattern."""
-        if isinstance(self.pattern, Pattern):
-            return ()
-        return (len(self.pattern.array_lengths), *(len(other.array_lengths) + 2 for other in self.derived))
+        """The numbers of operands of the pattern, none if it is static, and of each transposed index."""
+        lengths = (len(other.array_lengths) + 2 for other in self.derived)
+        return (len(self.pattern.index_leaves), *lengths)
 
     @property
     def operand_count(self) -> int:
@@ -73,8 +72,6 @@ class PatternAccess:
 
         `lead` are the sizes of their leading axes.
         """
-        if isinstance(self.pattern, Pattern):
-            return
         for array, (what, length, dtype) in zip(arrays, index_operands(self.pattern, self.derived), strict=True):
             check_shape(array, (*lead, length), dtype, f"{what} in {text}")
 
@@ -86,7 +83,7 @@ class PatternAccess:
         """
         if isinstance(self.pattern, Pattern):
             return self.pattern
-        return DynamicPatternInfo(self.pattern, () if self.lead else self.derived)
+        return replace(self.pattern, derived=() if self.lead else self.derived)
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)

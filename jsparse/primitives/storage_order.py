@@ -8,6 +8,7 @@ the index arrays of a dynamic pattern are operands.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 from jsparse.compiler.runtime.bound_arrays import OPERAND, array_names
 from jsparse.compiler.schedule.layout import Stored
 from jsparse.compiler.schedule.search.row_blocks import RowBlocks
-from jsparse.formats import DynamicType, Pattern, Relayout
+from jsparse.formats import Pattern, Relayout
 from jsparse.formats.relayout import relayout_to
 from jsparse.primitives.execute_permutation import gather_slots
 from jsparse.primitives.permute_values import permute_values
@@ -58,11 +59,11 @@ def index_arrays(walk: PatternAccess, used: Stored, operands: Sequence[Any]) -> 
 
     Raises ValueError if no transposed index of the pattern has that order.
     """
-    if isinstance(used, Pattern):
+    if isinstance(used, Pattern) or isinstance(walk.pattern, Pattern):
         return (), ()
-    assert isinstance(walk.pattern, DynamicType)
+    own = replace(used, derived=())
     for type_, arrays in zip((walk.pattern, *walk.derived), split_by_counts(operands, walk.array_counts), strict=True):
-        if type_ == used.type:
+        if type_ == own:
             is_own = type_ == walk.pattern
             index, gathers = (arrays, ()) if is_own else (arrays[:-2], arrays[-2:])
             return check_index_arrays(index, type_), gathers

@@ -15,7 +15,7 @@ from hashlib import sha256
 from itertools import accumulate
 from math import prod
 from operator import and_
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import jax
 import jax.export
@@ -113,6 +113,8 @@ class Composition(Owning, SetOperators):
 
     shape: tuple[int, ...]
     parts: tuple[Part, ...]
+    lead: ClassVar[tuple[()]] = ()
+    padding: ClassVar[None] = None  # the values of padding are between other values (`without_padding`)
 
     @staticmethod
     def of_blocks(outer: Pattern | DynamicPattern, rows: int, columns: int) -> Composition:
@@ -194,6 +196,10 @@ class Composition(Owning, SetOperators):
         patterns, static = _flatten(self)
         return static.with_patterns(map(DynamicPattern.ordinary, patterns))
 
+    def common(self, operands: Iterable[Any]) -> Composition:
+        """This composition, for a result of these operands."""
+        return self
+
     def of_gradient(self) -> Composition:
         """Mark the dynamic patterns as patterns of a gradient (see `DynamicPattern.of_gradient`)."""
         patterns, static = _flatten(self)
@@ -215,6 +221,15 @@ class Composition(Owning, SetOperators):
         """The index arrays of all parts."""
         patterns = (part.pattern for part in self.parts)
         return [array for p in patterns if isinstance(p, Pattern | DynamicPattern) for array in p.arrays]
+
+    def operands(self) -> list[Any]:
+        """The index arrays of dynamic patterns, as `DynamicPattern.operands` has them."""
+        return [array for pattern in dynamic_patterns(self) for array in pattern.operands()]
+
+    def validate(self) -> None:
+        """Check the index arrays of dynamic patterns, as `DynamicPattern.validate` does."""
+        for pattern in dynamic_patterns(self):
+            pattern.validate()
 
     def nbytes(self) -> int:
         """The size of the index arrays in bytes."""
@@ -310,10 +325,6 @@ class ComposedTensor(SparseTensor):
         return self.pattern.nnz
 
     @property
-    def nbytes(self) -> int:
-        return int(self.values.nbytes) + self.pattern.nbytes()
-
-    @property
     def parts(self) -> tuple[SparseTensor, ...]:
         """The tensors whose sum this tensor is, on slices of the values (see `jsparse.decompose`).
 
@@ -325,10 +336,6 @@ class ComposedTensor(SparseTensor):
         """
         own = zip(self.pattern.split(self.values), self.pattern.parts, strict=True)
         return tuple(_of_part(values, part, self.shape) for values, part in own)
-
-    def validate(self) -> None:
-        """Check that the values fit. Static patterns were checked when they were made."""
-        ComposedTensor(self.values, self.pattern)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _restored, (pack_leaf(self.values), self.pattern)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -31,8 +31,9 @@ from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes
 from jsparse.errors import DTypeError, NotYetSupportedError, PatternError, ShapeError
 from jsparse.formats import DynamicType, Format, Pattern
-from jsparse.formats.dynamic import OfDynamicType, pad, trim, trim_arrays
+from jsparse.formats.dynamic import pad, trim, trim_arrays
 from jsparse.formats.format import permutation
+from jsparse.formats.levelled import Levelled
 from jsparse.formats.set_operations import Stored
 from jsparse.formats.set_operators import SetOperators, check_static
 from jsparse.primitives.host import is_on_host, on_device
@@ -95,7 +96,7 @@ def _restored_derived(type_: DynamicType, arrays: tuple[Any, ...], gather: Any, 
 
 
 @dataclass(frozen=True, eq=False)
-class DynamicPattern(OfDynamicType, SetOperators):
+class DynamicPattern(Levelled, SetOperators):
     """A pattern as a pytree: shape, format and capacity are static, the index arrays are leaves.
 
     The capacity determines the length of every array, so one compiled program serves all patterns of that capacity.
@@ -124,6 +125,36 @@ class DynamicPattern(OfDynamicType, SetOperators):
         """Make a pattern of that type without entries."""
         arrays = [np.zeros(length, type_.index_dtype) for length in type_.array_lengths]
         return DynamicPattern(type_, tuple(on_device(arrays)))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size of each dimension."""
+        return self.type.shape
+
+    @property
+    def format(self) -> Format:
+        """The format."""
+        return self.type.format
+
+    @property
+    def nse(self) -> int:
+        """The capacity, in slots."""
+        return self.type.nse
+
+    @property
+    def digest(self) -> str:
+        """The digest of shape, format and capacity. The index arrays are no part of it."""
+        return self.type.digest
+
+    @property
+    def index_dtype(self) -> np.dtype:
+        """The dtype of the index arrays."""
+        return self.type.index_dtype
+
+    @property
+    def limit(self) -> tuple[int, int] | None:
+        """The pair (array, capacity) of `DynamicType.limit`."""
+        return self.type.limit
 
     @property
     def count(self) -> jax.Array:
@@ -219,9 +250,9 @@ class DynamicPattern(OfDynamicType, SetOperators):
         assert self.type.limit is not None
         return self.arrays[self.type.limit[0]]
 
-    def propagate_overflow(self, source: DynamicPattern) -> DynamicPattern:
+    def propagate_overflow(self, source: Pattern | DynamicPattern) -> DynamicPattern:
         """Mark this pattern as overflowed if `source` is: write the true count of `source` to the last pointers."""
-        if self.type.limit is None or source.type.limit is None:
+        if self.limit is None or isinstance(source, Pattern) or source.limit is None:
             return self
         return self.with_count(true_count(jnp.asarray(source.last_pointers)[..., -1], source.type, self.type))
 
@@ -265,6 +296,9 @@ class DynamicPattern(OfDynamicType, SetOperators):
         """Return a pattern of a different type with the same index arrays, for example after dense levels are added."""
         return replace(self, type=type_)
 
+    def _with_levels(self, shape: tuple[int, ...], format: Format) -> DynamicPattern:
+        return DynamicPattern(self.type._with_levels(shape, format), self.arrays)
+
     def transposed(self, axes: Sequence[int]) -> DynamicPattern:
         """The pattern of the logically transposed tensor, with the same index arrays."""
         return self.with_type(self.type.transposed(permutation(axes, self.ndim)))
@@ -281,6 +315,11 @@ class DynamicPattern(OfDynamicType, SetOperators):
     def is_whole(self) -> bool:
         """Whether the host can read the index arrays now, and the pattern has not overflowed."""
         return is_on_host(*self.arrays) and not self.has_overflowed
+
+    @property
+    def capacity(self) -> int:
+        """The number of slots, as a result on a new pattern with the same entries needs it; None if they are known."""
+        return self.nse
 
     @property
     def has_overflowed(self) -> bool:
@@ -322,8 +361,10 @@ class DynamicPattern(OfDynamicType, SetOperators):
     def validate(self) -> None:
         """Check all index arrays; in a batch, the index arrays of each pattern.
 
-        Raises PatternError if an array is traced or invalid.
+        Raises PatternError if an array is traced or invalid. The pattern of a tangent has none.
         """
+        if self.is_tangent:
+            return
         if not self.concrete:
             raise PatternError(
                 f"Expected known index arrays, but {self!r} has traced ones. Call validate() outside jit, "
@@ -331,6 +372,21 @@ class DynamicPattern(OfDynamicType, SetOperators):
             )
         for type_, arrays in [(self.type, self.arrays), *((other.type, other.arrays) for other in self.derived)]:
             _validate(type_, self._on_host(arrays))
+
+    @property
+    def derived_types(self) -> tuple[DynamicType, ...]:
+        """The type of each transposed index."""
+        return tuple(other.type for other in self.derived)
+
+    def to_coords(self) -> jax.Array:
+        """The coordinates (ndim, nse) of all slots in storage order; the size of each dimension in padding."""
+        from jsparse.primitives.routine import expand  # noqa: PLC0415  slow to load
+
+        return cast(jax.Array, expand(self.arrays, self.type))
+
+    def nbytes(self) -> int:
+        """The size of the index arrays, and of the arrays of transposed indices, in bytes."""
+        return sum(int(array.nbytes) for array in self.operands())
 
     def operands(self) -> tuple[Any, ...]:
         """The operands of the einsum primitive: the index arrays, then the arrays of each transposed index."""
@@ -406,7 +462,7 @@ def dynamic_type(shape: Sequence[int], format: Format, nse: int) -> DynamicType:
     core = min(-(-nse // max(trailing, 1)), prod(sizes) // max(trailing, 1))
     type_ = DynamicType(sizes, format, core * trailing)
     if type_.limit is None:
-        type_ = replace(type_, nse=type_.capacities[-1])
+        type_ = replace(type_, nse=type_.level_sizes[-1])
     capacity = max(type_.nse, *type_.array_lengths)
     advice = "Pass a smaller nse=, or use a format with fewer dense levels."
     check_bytes((capacity,), type_.index_dtype, "each array of a dynamic tensor", advice)

@@ -148,11 +148,10 @@ def _scalar(x: jax.Array) -> jax.ShapeDtypeStruct:
 
 def _bind_map(function: ElementwiseFunction, pattern: Pattern | DynamicPattern, arrays: Any) -> jax.Array:
     """Bind the primitive. Scalars get an axis of size 1, which broadcasts along the slots."""
-    padding = pattern.padding if isinstance(pattern, DynamicPattern) else None
-    lead = pattern.lead if isinstance(pattern, DynamicPattern) else ()
+    padding, lead = pattern.padding, pattern.lead
     rank = 1 + len(lead)
     operands = [x.reshape((1,) * (rank - x.ndim) + x.shape) for x in arrays]
-    if isinstance(pattern, DynamicPattern) and padding is not None:
+    if padding is not None and isinstance(pattern, DynamicPattern):
         operands.append(pattern.last_pointers)
     out = map_p.bind(*same_varying(operands), function=function, padding=padding)
     check_numbers(out.dtype, "an elementwise function to give numbers")
@@ -164,11 +163,11 @@ def _check_arrays(arrays: Any, pattern: Pattern | DynamicPattern) -> tuple[jax.A
     arrays = tuple(
         x if isinstance(x, jax.Array) else jax_array(x, "arguments of an elementwise function") for x in arrays
     )
-    lead = pattern.lead if isinstance(pattern, DynamicPattern) else ()
+    shape = (*pattern.lead, pattern.nse)
     for x in arrays:
-        if x.shape not in ((), (*lead, pattern.nse)):
+        if x.shape not in ((), shape):
             raise ShapeError(
-                f"Expected values of shape {(*lead, pattern.nse)}, one for each slot of {pattern!r}, or scalars, but "
-                f"got {x.shape}. Pass tensors on one pattern."
+                f"Expected values of shape {shape}, one for each slot of {pattern!r}, or scalars, but got {x.shape}. "
+                "Pass tensors on one pattern."
             )
     return arrays

@@ -128,7 +128,7 @@ def check_batched_leaves(tensor: Valued, name: Name, tangents: bool = False) -> 
 def checksum(tensor: Valued) -> str | None:
     """Return a digest of the leaves, their dtypes and shapes, or None if a leaf is not a concrete array."""
     pattern = tensor.pattern
-    leaves = [tensor.values, *(pattern.operands() if isinstance(pattern, DynamicPattern) else ())]
+    leaves = [tensor.values, *pattern.operands()]
     if not all(isinstance(leaf, jax.Array | np.ndarray) for leaf in leaves):
         return None
     if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
@@ -178,8 +178,8 @@ def _check_index(
         for array, length in zip(pattern.arrays, lengths, strict=True)
     ):
         return  # the common case, for which no descriptions are made
-    derived = [other.type for other in pattern.derived]
-    for array, (what, length, dtype) in zip(pattern.operands(), index_operands(pattern.type, derived), strict=True):
+    expected = index_operands(pattern.type, pattern.derived_types)
+    for array, (what, length, dtype) in zip(pattern.operands(), expected, strict=True):
         check_passed(array, partial(_leaf, tensor, name, what + of_part))
         if not (_is_array(array) and array.shape == (*lead, length) and array.dtype == dtype):
             if tangents and pattern.is_tangent:

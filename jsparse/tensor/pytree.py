@@ -168,6 +168,4 @@ def from_state(target: Valued, state: Any) -> Valued:
 
 def _ordinary(tensor: Valued) -> Valued:
     """Return the tensor without the mark of a gradient, since states contain no marks."""
-    if isinstance(tensor.pattern, Pattern):
-        return tensor
     return tensor._wrap(tensor.values, tensor.pattern.ordinary())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import jax
@@ -85,11 +86,16 @@ class SparseTensor(Valued, UnsupportedOperations):
         return tensor
 
     @classmethod
-    def _poison_on_overflow(cls, values: jax.Array, pattern: DynamicPattern) -> SparseTensor:
+    def _poison_on_overflow(cls, values: jax.Array, pattern: Pattern | DynamicPattern) -> SparseTensor:
         """Make the tensor of values on a pattern that may have overflowed, now or before."""
         if jnp.issubdtype(values.dtype, jnp.inexact):
             return cls._wrap(pattern.poison(values), pattern)
         return cls._wrap(*pattern.guard_overflow(values))
+
+    def _propagate_overflow(self, *sources: Pattern | DynamicPattern) -> SparseTensor:
+        """This tensor, which has overflowed if one of the patterns has from which its entries come."""
+        pattern = reduce(lambda pattern, source: pattern.propagate_overflow(source), sources, self.pattern)
+        return self if pattern is self.pattern else self._poison_on_overflow(self.values, pattern)
 
     def _set(self, values: Array, pattern: Pattern | DynamicPattern) -> None:
         object.__setattr__(self, "values", values)
@@ -172,10 +178,8 @@ class SparseTensor(Valued, UnsupportedOperations):
         Raises ShapeError for another shape, DTypeError if the values are no numbers.
         """
         tensor = SparseTensor(values, self.pattern)
-        if isinstance(self.pattern, DynamicPattern):
-            values = self.pattern.poison(self.pattern.in_use(tensor.values))
-            return SparseTensor._wrap(values, self.pattern)  # the same index arrays, which operations compare
-        return tensor
+        # The index arrays are the same objects, which operations compare.
+        return SparseTensor._wrap(self.pattern.poison(self.pattern.in_use(tensor.values)), self.pattern)
 
     def astype(self, dtype: DTypeLike) -> SparseTensor:
         """This tensor with its values cast to another dtype. Raises DTypeError if `dtype` is not a dtype of numbers.
@@ -255,8 +259,7 @@ class SparseTensor(Valued, UnsupportedOperations):
         >>> A.nbytes == A.values.nbytes + A.pattern.nbytes()
         True
         """
-        arrays = self.pattern.arrays if isinstance(self.pattern, Pattern) else self.pattern.operands()
-        return int(self.values.nbytes) + sum(int(array.nbytes) for array in arrays)
+        return int(self.values.nbytes) + self.pattern.nbytes()
 
     def copy(self) -> SparseTensor:
         """A tensor with a copy of the values, on the same pattern.
@@ -296,8 +299,7 @@ class SparseTensor(Valued, UnsupportedOperations):
         Raises PatternError for wrong lengths, dtypes or bounds, pointers that decrease, entries out of order or
         repeated, overflow, and traced arrays; LeafError if the values do not fit.
         """
-        if isinstance(self.pattern, DynamicPattern) and not self.pattern.is_tangent:
-            self.pattern.validate()
+        self.pattern.validate()
         check_batched_leaves(self, "A in A.validate")
 
     def __setattr__(self, name: str, value: object) -> None:

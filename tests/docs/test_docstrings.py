@@ -19,6 +19,7 @@ from docs.examples import PARSER, failures
 import jsparse
 from jsparse.adapters.accelerate_jax_sparse.register import accelerated
 from jsparse.base.memo import Owned
+from jsparse.formats.levelled import KnownArrays
 
 CLASSES = [jsparse.SparseTensor, jsparse.Pattern, jsparse.Format]
 
@@ -33,9 +34,14 @@ def documented():
             item = inspect.getattr_static(owner, name)
             item = item.__func__ if isinstance(item, staticmethod | classmethod) else item
             item = item.fget if isinstance(item, property) else item
-            if not name.startswith("_") and inspect.isfunction(item) and item.__module__ != Owned.__module__:
+            if not name.startswith("_") and inspect.isfunction(item) and not is_internal(item):
                 found[f"{owner.__name__}.{name}"] = item
     return found
+
+
+def is_internal(item):
+    """Whether a method of a public class belongs to a base that serves the package alone."""
+    return item.__qualname__.partition(".")[0] in (Owned.__name__, KnownArrays.__name__)
 
 
 DOCUMENTED = documented()

@@ -22,7 +22,7 @@ from jsparse.formats.dynamic import pad, trim
 )
 def test_capacities_follow_from_nse(format, shape, nse, capacities, lengths):
     type_ = DynamicType(shape, Format.of(format, len(shape)), nse)
-    assert type_.capacities == capacities
+    assert type_.level_sizes == capacities
     assert type_.array_lengths == lengths
     assert type_.index_dtype == np.int32
     assert hash(type_) == hash(DynamicType(shape, Format.of(format, len(shape)), nse))

@@ -10,7 +10,7 @@ from jsparse.formats.levels import DENSE, RANGE
 
 def slot_count(type_: DynamicType) -> int:
     """The number of slots that the index arrays can describe, at most nse."""
-    return min(type_.nse, type_.capacities[-1]) if type_.capacities else min(type_.nse, 1)
+    return min(type_.nse, type_.level_sizes[-1]) if type_.level_sizes else min(type_.nse, 1)
 
 
 def assemble(coords: np.ndarray, type_: DynamicType) -> list[np.ndarray]:

@@ -16,7 +16,6 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.problem import Axis, Dense, PatternType, Positions, Problem, TensorType
 from jsparse.errors import ScheduleError, short_repr
 from jsparse.formats import DynamicType, Pattern
-from jsparse.formats.dynamic import OfDynamicType
 from jsparse.formats.levels import Level
 from jsparse.formats.relayout import with_order
 from jsparse.notation.assignment import IndexVar
@@ -50,36 +49,8 @@ def words(text: str) -> list[str]:
         raise ScheduleError(f"Expected a line of a schedule, but got {short_repr(text)}: {error}.") from error
 
 
-@dataclass(frozen=True, slots=True)
-class DynamicPatternInfo(OfDynamicType):
-    """The static properties of a dynamic pattern and of its transposed indices.
-
-    Attributes:
-        type: the levels and their capacities.
-        derived: the types of the transposed indices: the same entries in other storage orders.
-    """
-
-    type: DynamicType
-    derived: tuple[DynamicType, ...] = ()
-
-    @property
-    def level_sizes(self) -> tuple[int, ...]:
-        """The capacity of each level."""
-        return self.type.capacities
-
-    @property
-    def orders(self) -> tuple[tuple[int, ...], ...]:
-        """The orders of levels in which the pattern is stored: its own order, then the orders of transposed indices."""
-        own = self.format.order
-        return tuple(tuple(own.index(dim) for dim in type_.format.order) for type_ in (self.type, *self.derived))
-
-    def with_order(self, order: tuple[int, ...]) -> DynamicPatternInfo:
-        """The transposed index that has this storage order."""
-        return DynamicPatternInfo(next(other for other in self.derived if other.format.order == order))
-
-
-Stored: TypeAlias = Pattern | DynamicPatternInfo
-"""A pattern as the scheduler sees it."""
+Stored: TypeAlias = Pattern | DynamicType
+"""A pattern as the scheduler sees it: the type of a dynamic one has the types of its transposed indices."""
 
 
 def pattern_type(pattern: Stored, batch_axes: int = 0) -> PatternType:
@@ -88,7 +59,7 @@ def pattern_type(pattern: Stored, batch_axes: int = 0) -> PatternType:
     levels = (Level(level.kind, n, level.unique) for n, level in enumerate(pattern.format.levels[:count]))
     counted = all(level.kind.counts_positions for level in pattern.format.levels)
     capacities = () if counted else pattern.level_sizes[:count]
-    dynamic = isinstance(pattern, DynamicPatternInfo)
+    dynamic = isinstance(pattern, DynamicType)
     return PatternType(tuple(levels), pattern.index_dtype.name, dynamic, batch_axes, capacities=capacities)
 
 

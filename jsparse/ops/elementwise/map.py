@@ -88,8 +88,7 @@ def result_pattern(first: SparseTensor, *others: Any) -> Pattern | DynamicPatter
 
     A dynamic pattern that is marked as a gradient's keeps this mark, unless an operand has an unmarked dynamic pattern.
     """
-    pattern = first.pattern
-    return pattern.common(others) if isinstance(pattern, DynamicPattern) else pattern
+    return first.pattern.common(others)
 
 
 def on_pattern_of(first: SparseTensor, values: jax.Array, *others: SparseTensor) -> SparseTensor:

@@ -257,7 +257,7 @@ def _index_bytes(problem: Problem, number: int, pattern: Stored) -> int:
         return 0
     if isinstance(pattern, Pattern):
         return pattern.nbytes()
-    return _array_bytes(pattern.type) * _extent(problem, problem.batch_variables[number])
+    return _array_bytes(pattern) * _extent(problem, problem.batch_variables[number])
 
 
 def _array_bytes(type_: DynamicType) -> int:

@@ -18,7 +18,6 @@ from jsparse.formats.build import level_tuples
 from jsparse.ops.evaluate import evaluate
 from jsparse.ops.indexing.gathered import gather_values
 from jsparse.primitives.host import is_on_host, is_rare
-from jsparse.primitives.routine import expand
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.leaves import check_leaves, check_pattern
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -38,13 +37,13 @@ def coords(self: SparseTensor) -> Array:
     if isinstance(self.pattern, Pattern):
         return self.pattern.to_coords()
     if is_on_host(*self.pattern.arrays) and is_rare(self.pattern.type, 3e-5):
-        return expand(self.pattern.arrays, self.pattern.type)
+        return self.pattern.to_coords()
     return _expand_pattern(self.pattern)
 
 
 @jax.jit
 def _expand_pattern(pattern: DynamicPattern) -> jax.Array:
-    return expand(pattern.arrays, pattern.type)
+    return pattern.to_coords()
 
 
 def at_coords(self: SparseTensor, coords: npt.ArrayLike) -> jax.Array:

@@ -123,10 +123,7 @@ def _arrange_dimensions(made: SparseTensor, labels: Sequence[Label], wanted: Seq
     added, pattern = [1] * (len(labels) - made.ndim), made.pattern
     if not added and axes == sorted(axes):
         return made
-    if isinstance(pattern, Pattern):
-        return SparseTensor._wrap(made.values, pattern.extended(added).transposed(axes))
-    extended = pattern.with_type(pattern.type.extended(added))
-    return SparseTensor._wrap(made.values, extended.transposed(axes))
+    return SparseTensor._wrap(made.values, pattern.extended(added).transposed(axes))
 
 
 def select_mapped(tensor: SparseTensor, selectors: Sequence[Strided], nse: int | None) -> SparseTensor:
@@ -178,7 +175,4 @@ def _select_in_storage_order(
         if not whole[dim]:
             picked = starts[dim] + jnp.arange(sizes[dim], dtype=starts.dtype) * steps[dim]
             blocks = jnp.take(blocks, picked, axis, mode="clip")
-    made = from_traced_coords(jnp.where(inside, new, -1), blocks, type_)
-    assert isinstance(made.pattern, DynamicPattern)
-    pattern = made.pattern.propagate_overflow(source)
-    return SparseTensor._poison_on_overflow(made.values, pattern)
+    return from_traced_coords(jnp.where(inside, new, -1), blocks, type_)._propagate_overflow(source)

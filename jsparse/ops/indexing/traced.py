@@ -64,7 +64,7 @@ def select_segment(tensor: SparseTensor, selection: Selection, format: Format, n
     if format.is_dense or [(x.kind, x.unique) for x in format.levels] != [(x.kind, x.unique) for x in kept]:
         return None
     type_ = dynamic_type(selection.shape, format, nse)
-    capacities = type_.core.capacities[bool(selection.table_shape) :]
+    capacities = type_.core.level_sizes[bool(selection.table_shape) :]
     if any(most > held for most, held in zip(_longest(pattern), capacities, strict=False)):
         return None
     (table,) = selection.tables.values()

@@ -11,12 +11,10 @@ import numpy as np
 
 from jsparse.convert.creation import of_any_array
 from jsparse.errors import DTypeError
-from jsparse.formats import Pattern
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
 from jsparse.ops.reductions.axes import axes_to_reduce, subscripts_of, with_kept_axes
 from jsparse.ops.reductions.stored import check_ordered, extreme_of_entries
-from jsparse.primitives.routine import expand
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -104,8 +102,6 @@ def _coordinates(tensor: SparseTensor, dim: int) -> jax.Array:
         found: Any = einsum(f"{inner},{inner[dim]}->{inner}", ones, places, out_format=tensor)
         return found.values
     pattern = tensor.pattern
-    if isinstance(pattern, Pattern):  # few entries in a long dimension
-        return jnp.asarray(pattern.rows()[dim])
-    core = pattern.type.core
-    found = expand(pattern.arrays, core)[pattern.format.order.index(dim)]
-    return jnp.repeat(found, tensor.nse // max(core.nse, 1))
+    core = pattern.core  # few entries in a long dimension
+    coordinates = jnp.asarray(core.to_coords()[pattern.format.order.index(dim)])
+    return jnp.repeat(coordinates, tensor.nse // max(core.nse, 1))

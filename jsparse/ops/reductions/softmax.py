@@ -14,7 +14,6 @@ from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.convert.composed import in_digits, to_plain
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import DTypeError
-from jsparse.formats import Pattern
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
 from jsparse.ops.reductions.axes import axes_to_reduce, with_kept_axes
@@ -171,11 +170,7 @@ def _spec(tensor: SparseTensor) -> tuple[tuple[jax.Array, ...], Spec]:
     inner, order = letters_of(tensor.ndim), tensor.format.order
     names = tuple(inner[dim] for dim in order)
     pattern, count = tensor.pattern, tensor.ndim - tensor.format.trailing_dense
-    if isinstance(pattern, Pattern):
-        walk, index = PatternAccess(names[:count], pattern.core), ()
-    else:
-        derived = tuple(other.type for other in pattern.derived)
-        walk, index = PatternAccess(names[:count], pattern.type.core, derived), pattern.operands()
+    walk, index = PatternAccess(names[:count], pattern.type.core, pattern.derived_types), pattern.operands()
     term = ArrayAccess((), 0, names[count:]) if count else ArrayAccess(names)
     walks = (walk,) if count else ()
     values = tensor.values if count else tensor.values.reshape([tensor.shape[dim] for dim in order])
@@ -199,7 +194,7 @@ def _subtract_row_maxima(tensor: SparseTensor, over: tuple[str, ...]) -> tuple[S
     is_large = _is_large(_spec(tensor)[1], over, tensor)
     levels = ", ".join(f"{v} : compressed" for v in kept)
     format = f"({', '.join(kept)}) -> ({levels})" if is_large else "dense"
-    nse = tensor.nse if is_large and tensor.is_dynamic else None
+    nse = tensor.pattern.capacity if is_large else None
     ones = tensor.map(jnp.ones_like)
 
     def of_rows(entries: SparseTensor, semiring: str) -> SparseTensor | jax.Array:

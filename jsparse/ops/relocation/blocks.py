@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import TypeVar
 
 from jsparse.base.dataclass import dataclass
-from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats import Format
+from jsparse.formats.levelled import Levelled
+
+P = TypeVar("P", bound=Levelled)
 
 
 @dataclass(frozen=True)
@@ -55,11 +59,6 @@ def split_format(format: Format, shape: Sequence[int], carried: int) -> Lead:
     )
 
 
-def lead_pattern(pattern: Pattern, lead: Lead) -> Pattern:
-    """Return the lead of a static pattern: the pattern without its blocks. It shares the index arrays."""
-    return Pattern._of_valid(lead.shape, lead.format, pattern.arrays, pattern.identity()) if lead.block else pattern
-
-
-def lead_type(type_: DynamicType, lead: Lead) -> DynamicType:
-    """Return the lead of a dynamic pattern's type: the type without blocks, which has the same index arrays."""
-    return DynamicType(lead.shape, lead.format, type_.nse // lead.elements) if lead.block else type_
+def lead_pattern(pattern: P, lead: Lead) -> P:
+    """Return the lead of a pattern: the pattern without its blocks. It shares the index arrays."""
+    return pattern._with_levels(lead.shape, lead.format) if lead.block else pattern

@@ -19,12 +19,11 @@ from jsparse.errors import ShapeError, shorten
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import pad_arrays
 from jsparse.formats.validate import sizes_of
-from jsparse.ops.relocation.blocks import Lead, lead_pattern, lead_type, split_format
+from jsparse.ops.relocation.blocks import Lead, lead_pattern, split_format
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Offset
 from jsparse.ops.relocation.joined import as_stored, join_parts
 from jsparse.ops.relocation.values import gather_blocks
 from jsparse.primitives.host import is_on_host, on_device, pad_values
-from jsparse.primitives.routine import expand
 from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -235,22 +234,14 @@ def _dynamic(tensors: tuple[SparseTensor, ...], relocation: Relocation, carried:
     if capacity is None:
         capacity = coords.shape[1] * target.elements * prod(target.shape[dim] for dim in target.format.trailing_dims)
     made = from_traced_coords(coords, blocks.reshape(-1, *target.block), _type_of(target, capacity))
-    pattern, values = made.pattern, made.values
-    assert isinstance(pattern, DynamicPattern)
-    for tensor in tensors:
-        if isinstance(tensor.pattern, DynamicPattern):
-            pattern = pattern.propagate_overflow(tensor.pattern)
-    return SparseTensor._poison_on_overflow(values, pattern.transposed(target.axes))
+    return made._propagate_overflow(*(tensor.pattern for tensor in tensors)).transpose(target.axes)
 
 
 def _move_entries(
     tensor: SparseTensor, lead: Lead, one: CoordinateMap, target: Lead, wide: bool
 ) -> tuple[Array, Array]:
     """Return the new coordinates of blocks, shape (dimensions of the lead, n), and the blocks, shape (n, elements)."""
-    if isinstance(tensor.pattern, DynamicPattern):
-        coords = expand(tensor.pattern.arrays, lead_type(tensor.pattern.type, lead))
-    else:
-        coords = jnp.asarray(lead_pattern(tensor.pattern, lead).to_coords())
+    coords = jnp.asarray(lead_pattern(tensor.pattern, lead).to_coords())
     coords = coords.astype(np.int64) if wide else coords
     sizes = np.array(lead.shape, coords.dtype)[:, None]
     used = ((coords >= 0) & (coords < sizes)).all(axis=0)

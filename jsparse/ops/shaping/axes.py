@@ -11,13 +11,11 @@ import jax.numpy as jnp
 from jsparse.base.dataclass import dataclass
 from jsparse.convert.creation import of_any_array
 from jsparse.errors import ShapeError, shorten
-from jsparse.formats import DynamicType, Pattern
 from jsparse.ops.einsum import einsum
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
 from jsparse.ops.relocation.formats import remaining_format
 from jsparse.ops.relocation.operands import as_axes, as_axis, as_tensor
 from jsparse.ops.relocation.relocate import Relocation, relocate
-from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import Axis, SparseLike, SparseTensor
 
 
@@ -85,11 +83,7 @@ def expand_dims(a: SparseLike, axis: int | Sequence[int]) -> SparseTensor:
     new = as_axes(axis, ndim, "expand_dims")
     kept, added = iter(range(tensor.ndim)), iter(range(tensor.ndim, ndim))
     axes = [next(added) if dim in new else next(kept) for dim in range(ndim)]
-    pattern = tensor.pattern
-    if isinstance(pattern, Pattern):
-        return SparseTensor._wrap(tensor.values, pattern.extended([1] * count).transposed(axes))
-    wider = pattern.with_type(pattern.type.extended([1] * count))
-    return SparseTensor._wrap(tensor.values, wider.transposed(axes))
+    return SparseTensor._wrap(tensor.values, tensor.pattern.extended([1] * count).transposed(axes))
 
 
 def squeeze(a: SparseLike, axis: Axis = None) -> SparseTensor | jax.Array:
@@ -127,10 +121,7 @@ def _without_dense(tensor: SparseTensor, dims: Sequence[int]) -> SparseTensor:
     kept = [dim for dim in range(tensor.ndim) if dim not in dims]
     format = tensor.format.restricted(kept)
     shape = tuple(tensor.shape[dim] for dim in kept)
-    pattern = tensor.pattern
-    if isinstance(pattern, Pattern):
-        return SparseTensor._wrap(tensor.values, Pattern._of_valid(shape, format, pattern.arrays, pattern.identity()))
-    return SparseTensor._wrap(tensor.values, DynamicPattern(DynamicType(shape, format, pattern.nse), pattern.arrays))
+    return SparseTensor._wrap(tensor.values, tensor.pattern._with_levels(shape, format))
 
 
 def _without_sparse(tensor: SparseTensor, dims: Sequence[int]) -> SparseTensor:

@@ -85,7 +85,7 @@ def _of_matrices(tensor: SparseTensor, ord: float | str | None, axes: Sequence[i
         list(range(tensor.ndim)),
         kept,
         out_format=Format(tuple(Level(COMPRESSED, dim) for dim in range(len(kept)))),
-        nse=tensor.nse if tensor.is_dynamic else None,
+        nse=tensor.pattern.capacity,
     )
     assert isinstance(sums, SparseTensor)
     return _extreme(sums, (kept.index(left),), largest=ord > 0)

@@ -14,10 +14,10 @@ import numpy as np
 from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import NotYetSupportedError, ShapeError, short_repr, shorten
-from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats import Format, Pattern
 from jsparse.formats.parse import NAMES, has_name
 from jsparse.ops.einsum import einsum
-from jsparse.ops.relocation.blocks import lead_pattern, lead_type, split_format
+from jsparse.ops.relocation.blocks import lead_pattern, split_format
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
 from jsparse.ops.relocation.formats import affordable, default_in
 from jsparse.ops.relocation.operands import as_integer, as_tensor
@@ -156,11 +156,8 @@ def _with_block(tensor: SparseTensor, shape: tuple[int, ...]) -> tuple[SparseTen
 
 def _in_blocks(tensor: SparseTensor, count: int, sizes: tuple[int, ...]) -> SparseTensor:
     """Replace the last `count` dimensions, which are trailing dense levels in order, by dense levels of `sizes`."""
-    lead, pattern = split_format(tensor.format, tensor.shape, count), tensor.pattern
-    if isinstance(pattern, Pattern):
-        return SparseTensor._wrap(tensor.values, lead_pattern(pattern, lead).extended(sizes))
-    type_: DynamicType = lead_type(pattern.type, lead).extended(sizes)
-    return SparseTensor._wrap(tensor.values, DynamicPattern(type_, pattern.arrays))
+    lead = split_format(tensor.format, tensor.shape, count)
+    return SparseTensor._wrap(tensor.values, lead_pattern(tensor.pattern, lead).extended(sizes))
 
 
 @dataclass(frozen=True)

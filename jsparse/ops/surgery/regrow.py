@@ -16,7 +16,7 @@ from jsparse.errors import DTypeError, PatternError, ShapeError, short_repr
 from jsparse.formats import Format, Pattern
 from jsparse.formats.build import index_dtype
 from jsparse.ops.surgery.restrict import restrict
-from jsparse.ops.surgery.selection import capacity_for, coordinates, in_capacity, is_traced, parse_count, slots_in_use
+from jsparse.ops.surgery.selection import capacity_for, in_capacity, is_traced, parse_count, slots_in_use
 from jsparse.primitives.host import on_device
 from jsparse.primitives.routine import nonzero
 from jsparse.primitives.segments import largest
@@ -63,10 +63,7 @@ def regrow(self: SparseTensor, scores: TensorLike, k: jax.Array | int, *, nse: i
     type_ = dynamic_type(base.shape, base.format, _capacity(base, most) if nse is None else nse)
     coords, entries = _with_new(base, scores, k, most)
     made = assemble_tensor(coords, entries, type_, base.pattern)
-    if isinstance(scores, SparseTensor) and isinstance(scores.pattern, DynamicPattern):
-        assert isinstance(made.pattern, DynamicPattern)
-        pattern = made.pattern.propagate_overflow(scores.pattern)
-        made = SparseTensor._poison_on_overflow(made.values, pattern)
+    made = made._propagate_overflow(*(x.pattern for x in [scores] if isinstance(x, SparseTensor)))
     return made.with_transpose() if base.pattern.derived else made
 
 
@@ -88,7 +85,7 @@ def _with_new(
 
     `most` is a known upper bound on k. Columns that hold no entry have coordinates out of range.
     """
-    coords = coordinates(base.pattern)
+    coords = jnp.asarray(base.pattern.to_coords())
     new = _new_entries(base, scores, k, most).astype(coords.dtype)
     values = jnp.concatenate([base.values, jnp.zeros(new.shape[1], base.dtype)])
     return jnp.concatenate([coords, new], axis=1), values
@@ -96,17 +93,16 @@ def _with_new(
 
 def _new_entries(base: SparseTensor, scores: SparseTensor | jax.Array, k: jax.Array, most: int) -> Array:
     """Return the coordinates of the new entries, shape (ndim, n)."""
-    assert isinstance(base.pattern, DynamicPattern)
     ones = SparseTensor._wrap(base.pattern.in_use(jnp.ones(base.nse, np.bool_)), base.pattern)
     if isinstance(scores, SparseTensor):
         free = jnp.asarray(slots_in_use(scores.pattern)) & ~restrict(ones, scores).values
-        coords = jnp.asarray(coordinates(scores.pattern))
+        coords = jnp.asarray(scores.pattern.to_coords())
         outside = np.array(scores.shape, coords.dtype)[:, None]
         return jnp.where(_mask_of_largest(scores.values, free, k), coords, outside)
     free = ~ones.todense()
     type_ = dynamic_type(scores.shape, Format.of("coo", scores.ndim), most)
     mask = _mask_of_largest(scores.reshape(-1), free.reshape(-1), k).reshape(scores.shape)
-    return coordinates(DynamicPattern(type_, nonzero(mask, type_)))
+    return DynamicPattern(type_, nonzero(mask, type_)).to_coords()
 
 
 def _mask_of_largest(scores: Array, free: Array, k: Array | int) -> Array:

@@ -43,13 +43,6 @@ def parse_count(x: Any) -> tuple[Any, int | None]:
     return (count, count) if count >= 0 else (None, None)
 
 
-def coordinates(pattern: Pattern | DynamicPattern) -> Array:
-    """Return the coordinates (ndim, nse) of all slots in storage order. Coordinates in padding are out of range."""
-    if isinstance(pattern, Pattern):
-        return pattern.to_coords()
-    return expand(pattern.arrays, pattern.type)
-
-
 def slots_in_use(pattern: Pattern | DynamicPattern) -> Array:
     """Return the mask (nse,) of the slots that are not padding, as a numpy array for a static pattern."""
     if isinstance(pattern, Pattern):
@@ -59,7 +52,7 @@ def slots_in_use(pattern: Pattern | DynamicPattern) -> Array:
 
 @partial(jax.jit, inline=True)
 def _inside(pattern: DynamicPattern) -> Any:
-    coords = expand(pattern.arrays, pattern.type)
+    coords = pattern.to_coords()
     return (coords < np.array(pattern.shape, pattern.index_dtype)[:, None]).all(axis=0)
 
 
@@ -100,7 +93,7 @@ def _without_others(
     pattern: DynamicPattern, values: jax.Array, kept: jax.Array, most: int
 ) -> tuple[jax.Array, jax.Array]:
     """Return the coordinates and values of the at most `most` entries that are kept. Others are out of range."""
-    coords = expand(pattern.arrays, pattern.type)
+    coords = pattern.to_coords()
     outside = np.array(pattern.shape, pattern.index_dtype)[:, None]
     if most > len(values) // 2:
         return jnp.where(kept, coords, outside), jnp.where(kept, values, jnp.zeros_like(values))

@@ -29,7 +29,6 @@ import numpy as np
 from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import DTypeError
-from jsparse.formats import Pattern
 from jsparse.notation import IndexVar
 from jsparse.primitives.permute_values import gather_clamped
 from jsparse.primitives.portable.stream import Stream
@@ -208,9 +207,7 @@ def join_known(
     bound, rest = set(rows.coordinates), list[Sorted]()
     for n in left:
         pattern = walks[n].pattern
-        rest.append(
-            sort_by(walks[n], streams[n], bound, pattern.arrays if isinstance(pattern, Pattern) else index[n], sizes)
-        )
+        rest.append(sort_by(walks[n], streams[n], bound, pattern.arrays or index[n], sizes))
         bound |= set(streams[n].coordinates)
     return rows, rest
 

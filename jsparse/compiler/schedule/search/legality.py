@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, permutations, product
 
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.layout import DynamicPatternInfo, Stored
+from jsparse.compiler.schedule.layout import Stored
 from jsparse.compiler.schedule.trip_counts import levels_in_walk_order
 from jsparse.notation.assignment import IndexVar
 
@@ -19,12 +19,11 @@ Names = tuple[IndexVar, ...]
 def legal_orders(problem: Problem, patterns: Sequence[Stored] = ()) -> Iterator[Names]:
     """Yield the orders of the patterns' variables that are concordant with every pattern. Some occur more than once."""
     every = tuple(dict.fromkeys(v for names in problem.level_variables for v in names))
-    named = zip(problem.level_variables, patterns, strict=True) if patterns else ()
-    known = [(names, pattern) for names, pattern in named if isinstance(pattern, DynamicPatternInfo)]
+    named = list(zip(problem.level_variables, patterns, strict=True)) if patterns else []
     if len(problem.level_variables) == 1:
         yield every
-    for walk in permutations(every) if len(every) <= MAX_PERMUTED else _some_orders(problem, every, known):
-        if all(is_concordant(names, walk, pattern) for names, pattern in known):
+    for walk in permutations(every) if len(every) <= MAX_PERMUTED else _some_orders(problem, every, named):
+        if all(is_concordant(names, walk, pattern) for names, pattern in named):
             yield walk
 
 
@@ -47,7 +46,7 @@ def is_concordant(names: Names, walk: Sequence[IndexVar], pattern: Stored) -> bo
     A static pattern is concordant with every order, because its transposed indices are made on demand. A dynamic one is
     concordant with its own order and with the orders of its transposed indices.
     """
-    return not isinstance(pattern, DynamicPatternInfo) or levels_in_walk_order(names, walk) in pattern.orders
+    return pattern.orders is None or levels_in_walk_order(names, walk) in pattern.orders
 
 
 def has_legal_order(names: Sequence[Names], patterns: Sequence[Stored]) -> bool:
@@ -56,27 +55,22 @@ def has_legal_order(names: Sequence[Names], patterns: Sequence[Stored]) -> bool:
     return any(True for _ in _agreeing(every, list(zip(names, patterns, strict=True))))
 
 
-def _agreeing(every: Names, known: Sequence[tuple[Names, Stored]]) -> Iterator[Names]:
+def _agreeing(every: Names, named: Sequence[tuple[Names, Stored]]) -> Iterator[Names]:
     """Yield orders of all variables that are concordant with every dynamic pattern.
 
     There are at most `MAX_ORDERS` for each choice of one stored order of every dynamic pattern.
     """
-    legal = [_orders(names, pattern) for names, pattern in known if isinstance(pattern, DynamicPatternInfo)]
+    legal: list[list[Names]] = []
+    for names, pattern in named:
+        if pattern.orders is not None:
+            walks = [(levels, tuple(names[level] for level in levels)) for levels in pattern.orders]
+            # An order that exchanges two levels of one variable is left out: loops walk these in their original order.
+            legal.append([walk for levels, walk in walks if levels_in_walk_order(names, walk) == levels])
     for chosen in product(*legal):
         yield from islice(_topological_orders(every, chosen), MAX_ORDERS)
 
 
-def _orders(names: Names, pattern: DynamicPatternInfo) -> list[Names]:
-    """The variables of a dynamic pattern's levels, in each of its stored orders that loops can walk.
-
-    A transposed index is left out if it exchanges two levels of the same variable. Loops cannot walk it, since they
-    always walk these two levels in their original order.
-    """
-    named = [(levels, tuple(names[level] for level in levels)) for levels in pattern.orders]
-    return [walk for levels, walk in named if levels_in_walk_order(names, walk) == levels]
-
-
-def _some_orders(problem: Problem, every: Names, known: Sequence[tuple[Names, Stored]]) -> Iterator[Names]:
+def _some_orders(problem: Problem, every: Names, named: Sequence[tuple[Names, Stored]]) -> Iterator[Names]:
     """Yield some of the orders. This is for problems with too many orders to price all of them.
 
     The selection has the stored order, orders with the target's variables first, and orders with one variable of the
@@ -89,7 +83,7 @@ def _some_orders(problem: Problem, every: Names, known: Sequence[tuple[Names, St
     yield (*(v for v in target if v in every), *(v for v in every if v not in target))
     yield from ((v, *(w for w in every if w != v)) for v in first)
     if len(problem.level_variables) > 1:
-        yield from _agreeing(every, known)
+        yield from _agreeing(every, named)
 
 
 def _topological_orders(every: Names, orders: Sequence[Names]) -> Iterator[Names]:

@@ -23,9 +23,10 @@ import numpy as np
 from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.loops.fusion import has_copies, reads_elsewhere
 from jsparse.compiler.problem import Dense, PatternType, Positions, Problem
-from jsparse.compiler.schedule.layout import DynamicPatternInfo, Stored, reorder_patterns, with_patterns
+from jsparse.compiler.schedule.layout import Stored, reorder_patterns, with_patterns
 from jsparse.compiler.schedule.prices.gathers import extent
 from jsparse.compiler.statement import Statement
+from jsparse.formats import Pattern
 from jsparse.formats.levels import Level
 from jsparse.formats.relayout import index_format
 from jsparse.notation.assignment import IndexVar
@@ -182,7 +183,7 @@ def _moves(problem: Problem, patterns: Sequence[Stored], fixed: Collection[int])
 
 def _orders(count: int, pattern: Stored) -> Iterator[tuple[int, ...]]:
     """Yield the stored order of levels, then an order for each other level that may be outermost."""
-    if isinstance(pattern, DynamicPatternInfo):
+    if pattern.orders is not None:
         yield from pattern.orders
         return
     for first in range(count):
@@ -194,8 +195,6 @@ def _reorder_type(type_: PatternType, pattern: Stored, levels: tuple[int, ...]) 
     if levels == tuple(range(len(levels))):
         return type_
     order = tuple(pattern.format.order[level] for level in levels)
-    format = (
-        pattern.with_order(order).format if isinstance(pattern, DynamicPatternInfo) else index_format(pattern, order)
-    )
+    format = index_format(pattern, order) if isinstance(pattern, Pattern) else pattern.with_order(order).format
     own = tuple(Level(level.kind, n, level.unique) for n, level in enumerate(format.levels[: len(levels)]))
     return replace(type_, levels=own)

@@ -24,7 +24,7 @@ import numpy as np
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.layout import DynamicPatternInfo, Stored
+from jsparse.compiler.schedule.layout import Stored
 from jsparse.compiler.schedule.prices.cost import sort_cost
 from jsparse.compiler.schedule.search.legality import MAX_ORDERS, MAX_PERMUTED, legal_orders
 from jsparse.compiler.schedule.search.ordered import ROW_WORK, SHORT_ROW
@@ -35,7 +35,7 @@ from jsparse.compiler.schedule.trip_counts import (
     trip_counts,
     variables_in_walk_order,
 )
-from jsparse.formats import DynamicType, Format, Level
+from jsparse.formats import Format, Level, Pattern
 from jsparse.formats.levels import COMPRESSED, is_dense_cheap
 from jsparse.notation.assignment import IndexVar
 
@@ -102,7 +102,7 @@ class Sortable:
     @cached_property
     def orders(self) -> tuple[tuple[tuple[int, ...], ...] | None, ...]:
         """The orders of levels in which each pattern is stored; None for a static one, which has all orders."""
-        return tuple(p.orders if isinstance(p, DynamicPatternInfo) else None for p in self.patterns)
+        return tuple(pattern.orders for pattern in self.patterns)
 
     @cached_property
     def size(self) -> dict[IndexVar, int]:
@@ -183,7 +183,7 @@ class Sortable:
         pattern, stored = self.patterns[n], self.names[n]
         names, outermost = variables_in_walk_order(stored, walk), pattern.format.levels[0]
         is_full = outermost.kind.is_full if names == stored else self._locates_rows(n, walk)
-        if not isinstance(pattern, DynamicPatternInfo) or (not searches and is_full):
+        if pattern.orders is None or (not searches and is_full):
             return 0.0
         at = walk.index(names[0])
         before = counts.entries[at - 1] if at else 1.0
@@ -287,7 +287,7 @@ def _part(walk: Names, variables: Names) -> Names:
 def _distinct(pattern: Stored) -> Stored:
     """Return a pattern with the same shape and nse whose levels store each coordinate once, as trip counts expect."""
     levels = pattern.format.levels
-    if not isinstance(pattern, DynamicPatternInfo) or all(x.unique and not x.kind.is_branchless for x in levels):
+    if isinstance(pattern, Pattern) or all(x.unique and not x.kind.is_branchless for x in levels):
         return pattern
     kinds = (Level(x.kind if x.kind.is_full else COMPRESSED, x.dim) for x in levels)
-    return replace(pattern, type=DynamicType(pattern.shape, Format(tuple(kinds)), pattern.nse))
+    return replace(pattern, format=Format(tuple(kinds)))
