@@ -9,6 +9,7 @@ import pytest
 
 import jsparse
 from jsparse import SparseTensor
+from jsparse.errors import PatternError
 
 RNG = np.random.default_rng(0)
 FORMATS = ["bsr(2, 4)", "dbsr(4, 2)", "block_group_coo(2, 2, 2)", "ell(12)", "group_coo(2)"]
@@ -87,6 +88,15 @@ def test_operations(case):
     X = draw(D.shape[1], 3)
     many = np.stack([X, 2 * X])
     np.testing.assert_array_equal(jax.vmap(lambda X: A @ X)(many), D @ many)
+
+
+def test_validate_checks_the_index_arrays(case):
+    _, A = case
+    A.validate()
+    leaves, tree = jax.tree.flatten(A)
+    leaves[-1] = jnp.full_like(leaves[-1], -7)  # coordinates, or pointers that decrease
+    with pytest.raises(PatternError):
+        jax.tree.unflatten(tree, leaves).validate()
 
 
 def test_conversions(case):
