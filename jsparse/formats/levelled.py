@@ -106,6 +106,7 @@ class KnownArrays(Levelled):
     limit: ClassVar[tuple[int, int] | None] = None
     padding: ClassVar[None] = None
     capacity: ClassVar[None] = None
+    concrete: ClassVar[bool] = True
     overflowed: ClassVar[bool] = False
     has_overflowed: ClassVar[bool] = False
 

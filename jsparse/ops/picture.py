@@ -124,13 +124,14 @@ def as_html(self: Drawn) -> str:
 def _facts(drawn: Drawn) -> dict[str, str]:
     pattern = drawn.pattern if isinstance(drawn, SparseTensor) else drawn
     is_dynamic = isinstance(pattern, DynamicPattern)
-    is_known = not isinstance(pattern, DynamicPattern) or pattern.concrete
     size, nse = prod(pattern.shape), pattern.nse
     arrays = sum(map(_bytes, pattern.arrays))
     facts = {"type": type(drawn).__name__, "shape": _TIMES.join(map(str, pattern.shape)) or "()"}
     facts |= {"dtype": np.dtype(drawn.values.dtype).name} if isinstance(drawn, SparseTensor) else {}
     facts |= {"format": f"{pattern.format.name}{', dynamic' if is_dynamic else ''}"}
-    used = f"{int(pattern.count):,} of {nse:,}" if isinstance(pattern, DynamicPattern) and is_known else f"{nse:,}"
+    used = (
+        f"{int(pattern.count):,} of {nse:,}" if isinstance(pattern, DynamicPattern) and pattern.concrete else f"{nse:,}"
+    )
     facts |= {"nse": used, "density": f"{100 * nse / size:.3g}%" if size else "0%"}
     if isinstance(drawn, SparseTensor):
         return facts | {"bytes": f"{_bytes(drawn.values) + arrays:,}"}

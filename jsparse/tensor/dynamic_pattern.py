@@ -502,4 +502,4 @@ def same_entries(a: Pattern | DynamicPattern, b: Pattern | DynamicPattern) -> bo
     if isinstance(a, DynamicPattern) and isinstance(b, DynamicPattern):
         pairs = zip(a.arrays, b.arrays, strict=True)
         return a.type.core == b.type.core and all(x is y and x is not None for x, y in pairs)
-    return isinstance(a, Pattern) and isinstance(b, Pattern) and a == b
+    return bool(a == b)

@@ -16,7 +16,7 @@ from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.attention.fused import Extra, attend
 from jsparse.planning.signature import pattern_of
 from jsparse.tensor.composed import ComposedTensor, Composition
-from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
+from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.overriding import Overriding
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor
 
@@ -135,6 +135,4 @@ def _check(
 
 def _may_agree(a: Any, b: Any) -> bool:
     """Whether two patterns may have the same entries in the same order. Of dynamic patterns only types are compared."""
-    if isinstance(a, Pattern) or isinstance(b, Pattern):
-        return same_entries(a, b)
     return bool(a.type == b.type)
