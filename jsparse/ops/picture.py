@@ -129,9 +129,9 @@ def _facts(drawn: Drawn) -> dict[str, str]:
     facts = {"type": type(drawn).__name__, "shape": _TIMES.join(map(str, pattern.shape)) or "()"}
     facts |= {"dtype": np.dtype(drawn.values.dtype).name} if isinstance(drawn, SparseTensor) else {}
     facts |= {"format": f"{pattern.format.name}{', dynamic' if is_dynamic else ''}"}
-    used = (
-        f"{int(pattern.count):,} of {nse:,}" if isinstance(pattern, DynamicPattern) and pattern.concrete else f"{nse:,}"
-    )
+    used = f"{nse:,}"
+    if isinstance(pattern, DynamicPattern) and pattern.concrete:
+        used = f"{int(pattern.count):,} of {used}"
     facts |= {"nse": used, "density": f"{100 * nse / size:.3g}%" if size else "0%"}
     if isinstance(drawn, SparseTensor):
         return facts | {"bytes": f"{_bytes(drawn.values) + arrays:,}"}
