@@ -33,8 +33,8 @@ def skew(first: Stored, first_level: int, second: Stored, second_level: int) -> 
     if not (isinstance(first, Pattern) and isinstance(second, Pattern)):
         return 1.0
     dims = first.format.order[first_level], second.format.order[second_level]
-    found = float(pairs_of_groups(first, dims[0], second, dims[1]).sum())
-    return found if found > EVEN else 1.0
+    quotient = float(pairs_of_groups(first, dims[0], second, dims[1]).sum())
+    return quotient if quotient > EVEN else 1.0
 
 
 @memoize(maxsize=REMEMBERED)
@@ -64,13 +64,12 @@ def pairs_of_groups(first: Pattern, first_dim: int, second: Pattern, second_dim:
     coordinates that two patterns with evenly spread entries would have.
     """
     if not (_has_histogram(first, first_dim) and _has_histogram(second, second_dim)):
-        shares = degree_groups(first, first_dim)[1], degree_groups(second, second_dim)[1]
-        return np.multiply.outer(*shares)
+        return np.multiply.outer(degree_groups(first, first_dim)[1], degree_groups(second, second_dim)[1])
     one, other = _groups(first, first_dim).astype(np.intp), _groups(second, second_dim)
     shape = int(one.max()) + 1, int(other.max()) + 1
     pairs = _histogram(first, first_dim).astype(float) * _histogram(second, second_dim)
-    found = np.bincount(one * shape[1] + other, pairs, shape[0] * shape[1]).reshape(shape)[1:, 1:]
-    return found * first.shape[first_dim] / (float(first.nse) * second.nse)
+    pairs = np.bincount(one * shape[1] + other, pairs, shape[0] * shape[1]).reshape(shape)[1:, 1:]
+    return pairs * first.shape[first_dim] / (float(first.nse) * second.nse)
 
 
 @memoize(maxsize=REMEMBERED)
@@ -84,7 +83,7 @@ def common_share(first: Pattern, first_dims: tuple[int, ...], second: Pattern, s
     if not first.nse or not second.nse:
         return 0.0
     chosen, rows = _sample(first, SAMPLE), first.rows()
-    sought = {dim: rows[own][chosen] for own, dim in zip(first_dims, second_dims, strict=True)}
+    sought = {dim: rows[first_dim][chosen] for first_dim, dim in zip(first_dims, second_dims, strict=True)}
     return float(np.mean(_stores(second, sought)))
 
 

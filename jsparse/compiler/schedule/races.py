@@ -1,8 +1,8 @@
 """The race strategies `split`, `reduced` and `binned`: threads divide long segments, or sums that are scattered.
 
-With the strategy `split`, several threads work on a long segment. This module decides whether a parallel loop can
-divide its segments, and whether a segment may be long. A static pattern's longest segment is known, and a dynamic
-pattern's segments may have any length.
+With the strategy `split`, several threads work on a long segment (merge-path SpMV, Merrill and Garland, 2016). This
+module decides whether a parallel loop can divide its segments, and whether a segment may be long. A static pattern's
+longest segment is known, and a dynamic pattern's segments may have any length.
 
 With the strategy `reduced`, each chunk of a loop that scatters sums adds to a copy of the whole target. The copies are
 added in the order of the chunks. The number of chunks depends on the pattern and the sizes alone. A copy has to be
@@ -15,7 +15,7 @@ is written and read once more, so this pays from a few threads on. The kernel de
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
+from math import inf, prod
 
 import numpy as np
 
@@ -49,40 +49,25 @@ def split_reason(nest: Summary, loop: str) -> str | None:
         return f"the entries below one coordinate of {loop} are no segment of a pattern"
     if nest.adds_in_memory or len(nest.head) != 1 or nest.first("promote") is None:
         return "the sums below a segment's loop are not in registers"
-    return _target_reason(nest, loop)
-
-
-def _target_reason(nest: Summary, loop: str) -> str | None:
-    problem, access = nest.problem, nest.statement.target
-    target = problem.type_of[access.tensor]
+    access, target = statement.target, problem.type_of[statement.target.tensor]
     if target.positions is not None or access.indirections() or not target.axes:
         return "carry-outs are added to a dense target only"
     axis = target.axes[0]
     if not isinstance(axis, Dense) or access.indices[axis.dim] != loop:
         return f"{loop} is not the outermost axis of {access}"
-    if not _adds_up(target.dtype, problem.accumulator_of(nest.statement)):
+    # A narrow target is widened before carry-outs are added. Floats need the same dtype, integers may differ in size.
+    accumulator = problem.accumulator_of(statement)
+    are_integers = np.dtype(target.dtype).kind in "iu" and np.dtype(accumulator).kind in "iu"
+    if arithmetic_dtype(target.dtype) != accumulator and not are_integers:
         return f"carry-outs cannot be added in a target of {target.dtype}"
     others = [problem.size[str(v)] for v in access.indices if v != loop]
     if len(others) != len(access.indices) - 1:
         return f"{loop} is repeated in {access}"
-    bytes_ = CHUNKS * np.dtype(target.dtype).itemsize
-    for size in others:
-        bytes_ *= 0 if size is None else size
-    return (
-        None
-        if 0 < bytes_ <= nest.cpu.target_copies_bytes
-        else f"the chunks' carry-outs have at most {nest.cpu.target_copies_bytes:,} bytes"
-    )
-
-
-def _adds_up(dtype: str, accumulator: str) -> bool:
-    """Whether carry-outs of the dtype `accumulator` can be added to a target of `dtype`, after a narrow one is widened.
-
-    Floats need the same dtype, and integers may differ in size.
-    """
-    return arithmetic_dtype(dtype) == accumulator or (
-        np.dtype(dtype).kind in "iu" and np.dtype(accumulator).kind in "iu"
-    )
+    # Only the first segment of a chunk can have begun in an earlier one. So a chunk has one carry-out: a target's row.
+    bytes_ = CHUNKS * np.dtype(target.dtype).itemsize * prod(size or 0 for size in others)
+    if not 0 < bytes_ <= nest.cpu.target_copies_bytes:
+        return f"the chunks' carry-outs have at most {nest.cpu.target_copies_bytes:,} bytes"
+    return None
 
 
 def _has_segments(levels: Sequence[Level]) -> bool:
@@ -90,14 +75,11 @@ def _has_segments(levels: Sequence[Level]) -> bool:
 
     They are a segment of the second level, or a run of equal coordinates.
     """
-    first, second = (*levels, None, None)[:2]
-    if first is None or second is None:
+    if len(levels) < 2:
         return False
-    return _is_run(first, second) or (_is_divisible(first) and second.kind.has_pointers and second.unique)
-
-
-def _is_divisible(level: Level) -> bool:
-    return level.kind.is_full or (level.kind.has_pointers and level.unique)
+    first, second = levels[:2]
+    is_divisible = first.kind.is_full or (first.kind.has_pointers and first.unique)
+    return _is_run(first, second) or (is_divisible and second.kind.has_pointers and second.unique)
 
 
 def _is_run(first: Level, second: Level) -> bool:
@@ -108,6 +90,7 @@ def may_be_heavy(pattern: Stored) -> bool:
     """Whether one segment may have more entries than half of an average chunk."""
     if not isinstance(pattern, Pattern):
         return True
+    # An average chunk has nse / CHUNKS entries. A shorter segment is left whole (`lower.row_split.HEAVY`).
     return _has_segments(pattern.format.levels) and 2 * CHUNKS * _longest(pattern) > pattern.nse
 
 
@@ -115,23 +98,24 @@ def may_be_heavy(pattern: Stored) -> bool:
 def _longest(pattern: Pattern) -> int:
     """The largest number of entries below one coordinate of the first level."""
     if _is_run(*pattern.format.levels[:2]):
-        coordinates = pattern.arrays[1]
-        ends = np.flatnonzero(np.diff(coordinates)) + 1
-        return int(np.diff([0, *ends, len(coordinates)]).max(initial=0))
+        return longest_run(pattern.coordinates(0))
     pointers = None
     for (level, role), array in zip(pattern.format.arrays, pattern.arrays, strict=True):
         if role == "pointers" and level > 0:
             pointers = array if pointers is None else array[pointers]
-    return 0 if pointers is None or len(pointers) < 2 else int(np.diff(pointers).max())
+    return 0 if pointers is None else int(np.diff(pointers).max(initial=0))
+
+
+def longest_run(coordinates: np.ndarray) -> int:
+    """Return the length of the longest run of equal coordinates."""
+    ends = np.flatnonzero(np.diff(coordinates)) + 1
+    return int(np.diff([0, *ends, len(coordinates)]).max(initial=0))
 
 
 def count_target_elements(nest: Summary) -> float:
     """Return the number of elements of the target; infinity if a size is only known at run time."""
-    count = 1.0
-    for var in nest.statement.target.variables():
-        size = nest.problem.size[var]
-        count *= inf if size is None else size
-    return count
+    sizes = (nest.problem.size[var] for var in nest.statement.target.variables())
+    return prod([inf if size is None else float(size) for size in sizes])
 
 
 def work_of_copies(nest: Summary) -> float:

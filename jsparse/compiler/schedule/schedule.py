@@ -72,7 +72,7 @@ class Schedule:
         """Read a schedule from its lines. Raises ScheduleError for a line that is no step."""
         lines = [words(line) for line in text.splitlines() if line.strip()]
         layout = Layout.parse([words for words in lines if words[0] == Layout.keyword])
-        return Schedule(tuple(_step(words) for words in lines if words[0] != Layout.keyword), layout)
+        return Schedule(tuple(_parse_step(words) for words in lines if words[0] != Layout.keyword), layout)
 
     def then(self, *steps: Transformation) -> Schedule:
         """Return the schedule with these steps added at the end."""
@@ -182,16 +182,15 @@ def _names(loops: str | Iterable[str]) -> tuple[str, ...]:
     return tuple(loops.split() if isinstance(loops, str) else map(str, loops))
 
 
-def _step(words: list[str]) -> Transformation:
+def _parse_step(words: list[str]) -> Transformation:
     kind = TRANSFORMATIONS.get(words[0])
     try:
         if kind is None:
             raise ValueError(f"steps begin with one of {', '.join(TRANSFORMATIONS)}")
-        step: Transformation = kind.parse(words[1:])
+        return kind.parse(words[1:])
     except (TypeError, ValueError) as error:
         line = short_repr(" ".join(words))
         raise ScheduleError(f"Expected a line of a schedule, but got {line}: {error}.") from error
-    return step
 
 
 def build_loops(problem: Problem, *schedules: Schedule) -> LoopNest:
@@ -205,10 +204,12 @@ def build_loops(problem: Problem, *schedules: Schedule) -> LoopNest:
     if problem.ordered:
         (schedule,) = schedules
         return with_upper_bounds(apply_schedule(problem, schedule))
-    parts = [
-        _in_blocks(apply_schedule(problem, schedule, number), schedule)
-        for number, (_, schedule) in enumerate(zip(problem.statements, schedules, strict=True))
-    ]
+    parts: list[Stmt] = []
+    for number, (_, schedule) in enumerate(zip(problem.statements, schedules, strict=True)):
+        nest = apply_schedule(problem, schedule, number)
+        # Segments that the schedule declares to be short need no blocks.
+        short = (step for step in schedule.steps if isinstance(step, Specialize) and step.to == "segments")
+        parts.append(block_sums(nest.body, problem, [(step.pattern, step.level) for step in short]))
     if len(parts) == 1:
         return LoopNest(problem, parts[0])
     steps = [schedule.found("compute_at") for schedule in schedules]
@@ -236,16 +237,10 @@ def apply_schedule(problem: Problem, schedule: Schedule, number: int = 0) -> Loo
     return leave_out_steps(nest)
 
 
-def check_step(step: object, nest: Summary) -> None:
+def check_step(step: Transformation, nest: Summary) -> None:
     """Raise ScheduleError if a step is illegal on a nest."""
-    reason = step.check(nest)  # type: ignore[attr-defined]
+    reason = step.check(nest)
     if reason is not None:
         raise ScheduleError(
             f"The step '{step}' is illegal for '{nest.statement}': {reason}. Change it, or leave it out."
         )
-
-
-def _in_blocks(nest: LoopNest, schedule: Schedule) -> Stmt:
-    """Cut long sums in a nest into blocks. Segments that the schedule declares to be short need no blocks."""
-    known = (step for step in schedule.steps if isinstance(step, Specialize) and step.to == "segments")
-    return block_sums(nest.body, nest.problem, [(step.pattern, step.level) for step in known])

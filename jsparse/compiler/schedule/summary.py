@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,23 +17,39 @@ from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import LoopNest
 from jsparse.compiler.problem import Dense, Problem
+from jsparse.compiler.schedule.layout import line
 from jsparse.compiler.schedule.trip_counts import variables_in_walk_order
 from jsparse.compiler.statement import DerivedVar, Statement
 from jsparse.formats.levels import Level
 from jsparse.notation.assignment import Access, IndexVar
 
 
+@dataclass(frozen=True, slots=True)
 class Transformation:
     """One step of a schedule: a frozen value that can be written as a line of text.
+
+    The words of a line are the keyword and the fields. Fields at the end that have their default value are left out.
 
     Attributes:
         keyword: the first word of the line.
         keeps_loops: whether the step does not change loops, lanes or sums. If so, `LoopFacts.structure` leaves it out.
     """
 
-    __slots__ = ()
     keyword: ClassVar[str]
     keeps_loops: ClassVar[bool] = False
+
+    def __str__(self) -> str:
+        values = ((getattr(self, field.name), field.default) for field in fields(self))
+        return line(self.keyword, *(value for value, default in values if value != default))
+
+    @classmethod
+    def parse(cls, words: list[str]) -> Self:
+        """Read the step from the words that follow its keyword in a line. Raises ValueError for other words."""
+        names = [field.name for field in fields(cls)]
+        if not sum(field.default is MISSING for field in fields(cls)) <= len(words) <= len(names):
+            raise ValueError(f"the words of this step are '{' '.join([cls.keyword, *names])}'")
+        kinds = zip(fields(cls), words, strict=False)  # the annotation of a field is text
+        return cls(*(int(word) if field.type == "int" else word for field, word in kinds))
 
     def check(self, nest: Summary) -> str | None:
         """Return why the step is illegal on this nest, as text; None if it is legal."""
@@ -88,11 +105,8 @@ class StatementFacts:
 
     @lazy
     def derived(self) -> tuple[DerivedVar, ...]:
-        """The derived variables of the statement."""
-        if not self.problem.derived:
-            return ()
-        own = self.problem.variables_of(self.statement)
-        return tuple(derived for derived in self.problem.derived if derived.var in own)
+        variables = self.problem.variables_of(self.statement) if self.problem.derived else ()
+        return tuple(derived for derived in self.problem.derived if derived.var in variables)
 
     @lazy
     def free_vars(self) -> frozenset[IndexVar]:
@@ -107,8 +121,8 @@ class StatementFacts:
     @lazy
     def dense(self) -> tuple[IndexVar, ...]:
         """The variables that no pattern stores, the target's first."""
-        named = self.statement.target.variables() if self.problem.is_assembly else self.statement.assignment.variables()
-        return tuple(v for v in named if v not in self.pattern_vars)
+        names = self.statement.target.variables() if self.problem.is_assembly else self.statement.assignment.variables()
+        return tuple(v for v in names if v not in self.pattern_vars)
 
     @lazy
     def batch(self) -> tuple[IndexVar, ...]:
@@ -127,9 +141,8 @@ class StatementFacts:
     @lazy
     def is_product(self) -> bool:
         """Whether the statement multiplies accesses, without a condition and without derived index variables."""
-        if self.problem.is_assembly or self.derived:
-            return False
-        return self.statement.condition is None and self.statement.factors is not None
+        is_plain = not self.problem.is_assembly and not self.derived and self.statement.condition is None
+        return is_plain and self.statement.factors is not None
 
     @lazy
     def sums_first(self) -> bool:
@@ -139,9 +152,7 @@ class StatementFacts:
     @lazy
     def itemsize(self) -> int:
         """The bytes of an element of the dtype of arithmetic."""
-        only = len(self.problem.statements) == 1
-        dtype = self.problem.accumulator if only else self.problem.accumulator_of(self.statement)
-        return np.dtype(dtype).itemsize
+        return np.dtype(self.problem.accumulator_of(self.statement)).itemsize
 
 
 class OrderFacts(StatementFacts):
@@ -174,15 +185,12 @@ class OrderFacts(StatementFacts):
     @lazy
     def tail(self) -> tuple[IndexVar, ...]:
         """The innermost variables of `walk`, after the last free variable. All of them are reductions."""
-        start = len(self.walk)
-        while start and self.walk[start - 1] not in self.free_vars:
-            start -= 1
-        return self.walk[start:]
+        return self.walk[len(self.head) :]
 
     @lazy
     def head(self) -> tuple[IndexVar, ...]:
-        """The variables of `walk` before `tail`, which is the reductions at its end."""
-        return self.walk[: len(self.walk) - len(self.tail)]
+        """The variables of `walk` before `tail`: the last one is free."""
+        return self.walk[: max((n for n, v in enumerate(self.walk, 1) if v in self.free_vars), default=0)]
 
     @lazy
     def scatters(self) -> bool:
@@ -193,55 +201,49 @@ class OrderFacts(StatementFacts):
     def inner_lanes(self) -> tuple[int, int]:
         """Two numbers of factors in lanes: with the index of the innermost reduction, and without this index."""
         last = self.tail[-1:]
-        carried = [own.issuperset(last) for own in self.factor_vars if self.vector in own]
-        return sum(carried), len(carried) - sum(carried)
+        summed = [variables.issuperset(last) for variables in self.factor_vars if self.vector in variables]
+        return sum(summed), len(summed) - sum(summed)
 
     @lazy
     def saves_in_lanes(self) -> bool:
         """Whether computing the innermost sum first saves products with factors in lanes that lack the summed index."""
         if self.vector not in self.free_vars or not self.tail or len(self.walk) < 2 or self.scalar_reductions:
             return False
-        if not self.sums_first or self.tail[-1] in self.single:  # a sum of one term saves nothing
+        inner = [variables for variables in self.factor_vars if self.tail[-1] in variables]
+        if not inner or not self.sums_first or self.tail[-1] in self.single:  # a sum of one term saves nothing
             return False
-        inner = [own for own in self.factor_vars if self.tail[-1] in own]
-        others = set(self.dense) - {self.vector}
-        return self.inner_lanes[1] > 0 and bool(inner) and not any(own & others for own in inner)
+        return self.inner_lanes[1] > 0 and {self.vector}.issuperset(frozenset.union(*inner).intersection(self.dense))
 
     @lazy
     def only_row_factor(self) -> Access | None:
         """The only factor in lanes, if each stored entry reads one row of it and nothing else; else None."""
-        row_and_lanes = {*self.tail[-1:], self.vector}
-        found = [f for f in self.factors if self.vector in f.variables()]
-        if len(found) != 1 or set(found[0].variables()) != row_and_lanes or found[0].indirections():
-            return None
-        return found[0]
+        in_lanes = [f for f in self.factors if self.vector in f.variables()]
+        rows = [f for f in in_lanes if set(f.variables()) == {*self.tail[-1:], self.vector} and not f.indirections()]
+        return rows[0] if len(in_lanes) == len(rows) == 1 else None
 
     @lazy
     def single(self) -> frozenset[IndexVar]:
         """The variables of the walk with exactly one coordinate below each coordinate of the variable before."""
-        found: set[IndexVar] = set()
-        for n in self.statement.patterns:
-            names, pattern = self.problem.level_variables[n], self.problem.patterns[n]
-            single = [v for v in names if pattern.is_single(names.index(v))]
-            if single and variables_in_walk_order(names, self.walk) == names:
-                found.update(single)
-        return frozenset(found.intersection(self.walk[1:]))
+        patterns = [(self.problem.patterns[n], self.problem.level_variables[n]) for n in self.statement.patterns]
+        stored = [(p, names) for p, names in patterns if variables_in_walk_order(names, self.walk) == names]
+        single = {v for p, names in stored for v in names if p.is_single(names.index(v))}
+        return frozenset(single.intersection(self.walk[1:]))
 
     @lazy
     def entry_vars(self) -> frozenset[IndexVar]:
         """The variables that an entry determines: the last variable of `walk` not in `single`, and all after it."""
-        innermost = max((n for n, v in enumerate(self.walk) if v not in self.single), default=0)
-        return frozenset(self.walk[innermost:])
+        return frozenset(self.walk[max((n for n, v in enumerate(self.walk) if v not in self.single), default=0) :])
+
+    def vars_changed_by(self, loop: IndexVar) -> frozenset[IndexVar]:
+        """The variables whose coordinates differ between two iterations of a loop."""
+        return self.entry_vars if loop in self.walk else frozenset({loop})
 
     @lazy
     def tensors_to_transpose(self) -> tuple[str, ...]:
         """The dense tensors whose storage must change for the vector variable to be innermost."""
-        if self.vector is None:
-            return ()
-        types = self.problem.type_of
-        carriers = ((a, types[a.tensor]) for a in self.problem.assignment.accesses if self.vector in a.indices)
-        dense = ((a, type_.axes[-1]) for a, type_ in carriers if type_.positions is None)
-        return tuple(a.tensor for a, axis in dense if isinstance(axis, Dense) and a.indices[axis.dim] != self.vector)
+        types = ((a, self.problem.type_of[a.tensor]) for a in self.problem.assignment.accesses)
+        last = ((a, t.axes[-1]) for a, t in types if self.vector in a.indices and t.positions is None)
+        return tuple(a.tensor for a, axis in last if isinstance(axis, Dense) and a.indices[axis.dim] != self.vector)
 
 
 @dataclass(frozen=True)
@@ -258,7 +260,6 @@ class LoopFacts(OrderFacts):
     structure: tuple[Transformation, ...]
 
     def structure_steps(self, keyword: str) -> list[Any]:
-        """The steps of `structure` with that keyword, in order."""
         return [step for step in self.structure if step.keyword == keyword]
 
     @lazy
@@ -287,7 +288,6 @@ class LoopFacts(OrderFacts):
 
     @lazy
     def vector(self) -> IndexVar | None:
-        """The dense variable that runs in vector lanes, if any."""
         return next((step.loop for step in self.structure_steps("vectorize") if not step.lanes), None)
 
     @lazy
@@ -296,30 +296,25 @@ class LoopFacts(OrderFacts):
         return 0 if self.vector is None else self.splits[self.vector]
 
     @lazy
+    def tile_loop(self) -> str | None:
+        """The name of the loop over register tiles; None if nothing runs in lanes."""
+        return None if self.vector is None else outer_name(self.problem, self.vector)
+
+    @lazy
     def order(self) -> tuple[IndexVar, ...]:
         """The variables in the order in which loops bind them, the variable in lanes last."""
-        scalar = [name for name in self.loops if name not in self.outer]
-        if self.fusions:
-            scalar = [v for name in scalar for v in self.variables_of(name)]
+        scalar = (v for name in self.loops if name not in self.outer for v in self.variables_of(name))
         return (*scalar, self.vector) if self.vector is not None else tuple(scalar)
 
     @lazy
     def walk(self) -> tuple[IndexVar, ...]:
-        """The patterns' variables, in the order in which loops bind them."""
-        return tuple(v for v in self._order_with_derived if v in self.pattern_vars)
-
-    @property
-    def _order_with_derived(self) -> tuple[IndexVar, ...]:
-        """`order`, with each derived variable directly after the last of its parts."""
-        if not self.problem.derived:
-            return self.order
-        found: dict[IndexVar, None] = {}
+        order = dict[IndexVar, None]()
         for var in self.order:
-            found[var] = None
-            for derived in self.problem.derived:
-                if all(part in found for _, part in derived.parts):
-                    found[derived.var] = None
-        return tuple(found)
+            order[var] = None
+            for derived in self.problem.derived:  # is bound directly after the last of its parts
+                if all(part in order for _, part in derived.parts):
+                    order[derived.var] = None
+        return tuple(v for v in order if v in self.pattern_vars)
 
     @lazy
     def precompute_loops(self) -> tuple[IndexVar, ...]:
@@ -329,15 +324,9 @@ class LoopFacts(OrderFacts):
     @lazy
     def tiles_outermost(self) -> bool:
         """Whether the loop over register tiles is outside all loops over patterns; false if `head` is empty."""
-        if not self.head or self.vector not in self.free_vars:
+        if not self.head or self.vector not in self.free_vars or self.tile_loop not in self.loops:
             return False
-        name = outer_name(self.problem, str(self.vector))
-        return name in self.loops and not set(self.loops[: self.loops.index(name)]) & set(self.walk)
-
-    @lazy
-    def tiles_first(self) -> bool:
-        """Whether the loop over register tiles is the outermost one."""
-        return self.vector is not None and self.loops[:1] == (outer_name(self.problem, self.vector),)
+        return set(self.loops[: self.loops.index(self.tile_loop)]).isdisjoint(self.walk)
 
     @lazy
     def sums_tail_first(self) -> bool:
@@ -352,8 +341,8 @@ class LoopFacts(OrderFacts):
     @lazy
     def sums_in_lanes(self) -> bool:
         """Whether a factor with an index in `precompute_loops` also has the index in lanes."""
-        names = set(self.precompute_loops)
-        return any(self.vector in own and names & own for own in self.factor_vars)
+        in_lanes = (variables for variables in self.factor_vars if self.vector in variables)
+        return any(not variables.isdisjoint(self.precompute_loops) for variables in in_lanes)
 
     @lazy
     def position_panel(self) -> int:
@@ -371,11 +360,8 @@ class LoopFacts(OrderFacts):
         read only after the storage orders of the problem are chosen."""
         leaders = [(step.loop, step.pattern) for step in self.structure_steps("merge_by")]
         iterators = LevelIterators.of(self.problem, self.statement, leaders)
-        found: list[tuple[str, Loop]] = []
-        for name in self.loops:
-            if name not in self.outer:
-                found += [(name, loop) for loop in iterators.bind(*self.variables_of(name))]
-        return tuple(found)
+        names = (name for name in self.loops if name not in self.outer)
+        return tuple((name, loop) for name in names for loop in iterators.bind(*self.variables_of(name)))
 
     @lazy
     def reduces_innermost(self) -> bool:
@@ -383,17 +369,14 @@ class LoopFacts(OrderFacts):
         if self.vector is not None and self.vector not in self.free_vars:
             return True
         names = [name for name in self.loops if name not in self.precompute_loops]
-        if not names:
-            return False
-        if self.free_vars.isdisjoint(self.variables_of(names[-1])):
+        if names and self.free_vars.isdisjoint(self.variables_of(names[-1])):
             return True
-        lookups = [loop for name, loop in self.chain if name == names[-1]][1:]
-        owned = self.problem.type_of[self.statement.target.tensor].positions
-        own = None if owned is None else owned.pattern
-        domain = lookups[-1].domain if lookups else None
-        if isinstance(domain, LevelIteration):
-            return domain.pattern != own
-        return domain is not None and lookups[-1].var not in self.free_vars
+        # The last lookup inside the loop reduces nothing if it finds the position of an element of the target.
+        lookups = [loop for name, loop in self.chain if names[-1:] == [name]][1:]
+        positions = self.problem.type_of[self.statement.target.tensor].positions
+        if lookups and isinstance(lookups[-1].domain, LevelIteration):
+            return positions is None or lookups[-1].domain.pattern != positions.pattern
+        return bool(lookups) and lookups[-1].var not in self.free_vars
 
 
 @dataclass(frozen=True)
@@ -414,17 +397,15 @@ class Summary(LoopFacts):
 
     @staticmethod
     def canonical(problem: Problem, number: int = 0, concordant: bool = False) -> Summary:
-        """The summary of the canonical nest."""
         ordered = tuple(map(str, problem.target.indices))
         loops = ordered if problem.ordered else canonical_order(problem, problem.statements[number])
         return Summary(problem, number, loops, (), (), concordant).with_facts(order=loops, vector=None)
 
     def then(self, step: Transformation) -> Summary:
-        """The summary after a step."""
         structure = self.structure if step.keeps_loops else (*self.structure, step)
         steps = (*self.steps, step)
-        found = Summary(self.problem, self.number, step.loops_after(self), structure, steps, self.concordant)
-        return found.knowing(self, LoopFacts if step.keeps_loops else StatementFacts)
+        nest = Summary(self.problem, self.number, step.loops_after(self), structure, steps, self.concordant)
+        return nest.knowing(self, LoopFacts if step.keeps_loops else StatementFacts)
 
     def instead(self, loops: tuple[str, ...], steps: tuple[Transformation, ...]) -> Summary:
         """Return a summary with other loops and steps, the same order of the patterns' variables and the same lanes."""
@@ -432,23 +413,21 @@ class Summary(LoopFacts):
 
     def on(self, problem: Problem) -> Summary:
         """The same nest over a problem in the chosen storage orders."""
-        found = Summary(problem, self.number, self.loops, self.structure, self.steps)
-        found.with_facts(order=self.order, walk=self.walk, vector=self.vector)
-        return found.knowing(self, LoopFacts) if problem is self.problem else found
+        nest = Summary(problem, self.number, self.loops, self.structure, self.steps)
+        nest.with_facts(order=self.order, walk=self.walk, vector=self.vector)
+        return nest.knowing(self, LoopFacts) if problem is self.problem else nest
 
-    def with_facts(self, **known: Any) -> Summary:
+    def with_facts(self, **facts: Any) -> Summary:
         """Set facts that are known already, and return this summary."""
-        self.__dict__.update(known)
+        self.__dict__.update(facts)
         return self
 
     def knowing(self, other: Summary, record: type[StatementFacts]) -> Summary:
         """Take over the computed facts of the class `record` from a summary with equal fields, and return `self`."""
-        known = other.__dict__
-        self.__dict__.update({name: known[name] for name in _FACTS[record] if name in known})
-        return self
+        facts = other.__dict__
+        return self.with_facts(**{name: facts[name] for name in _FACTS[record] if name in facts})
 
     def steps_with(self, keyword: str) -> list[Any]:
-        """The steps with that keyword, in order."""
         return [step for step in self.steps if step.keyword == keyword]
 
     def first(self, keyword: str) -> Any:
@@ -462,79 +441,61 @@ class Summary(LoopFacts):
     def shape(self) -> AssemblyShape:
         """The decisions of the steps so far about the loops of an ordered assembly."""
         shape = canonical_assembly(self.problem)
-        for step in self.steps:
-            shape = step.apply_to_shape(shape, self.problem) if hasattr(step, "apply_to_shape") else shape
+        for step in (step for step in self.steps if hasattr(step, "apply_to_shape")):
+            shape = step.apply_to_shape(shape, self.problem)
         return shape
 
     def level_walked_by(self, var: IndexVar) -> Walked | None:
         """The level that the loop over a variable walks; None if it runs over every coordinate."""
+        names, levels = self.problem.level_variables, list[Walked]()
         if self.concordant:
-            names = self.problem.level_variables
-            met = (n for n in self.statement.patterns if var in names[n])
-            found = [self._make_walked(n, variables_in_walk_order(names[n], self.walk), var) for n in met]
-            # If another level meets a full one, coordinates are located in the full one.
-            return min(found, key=lambda x: x.level is not None and x.level.kind.is_full, default=None)
-        for _, loop in self.chain:
-            domain = loop.domain
-            if loop.var == var and not loop.is_lookup:
-                if not isinstance(domain, LevelIteration):
-                    return None
-                return self._make_walked(domain.pattern, self.problem.level_variables[domain.pattern], var)
-        return None
-
-    def _make_walked(self, pattern: int, names: tuple[IndexVar, ...], var: IndexVar) -> Walked:
-        level = names.index(var)
-        as_stored = names == self.problem.level_variables[pattern]
-        return Walked(pattern, names[:level], self.problem.patterns[pattern].levels[level] if as_stored else None)
+            met = [n for n in self.statement.patterns if var in names[n]]
+        else:
+            walked = (loop.domain for _, loop in self.chain if loop.var == var and not loop.is_lookup)
+            met = [domain.pattern for domain in walked if isinstance(domain, LevelIteration)]
+        for n in met:
+            order = variables_in_walk_order(names[n], self.walk) if self.concordant else names[n]
+            at = order.index(var)
+            levels.append(Walked(n, order[:at], self.problem.patterns[n].levels[at] if order == names[n] else None))
+        # If another level meets a full one, coordinates are located in the full one.
+        return min(levels, key=lambda x: x.level is not None and x.level.kind.is_full, default=None)
 
     @lazy
     def adds_in_memory(self) -> bool:
         """Whether a reduction stands outside the assignment to the target, so that sums are added up in memory."""
-        free, variables = (
-            self.free_vars,
-            [self.variables_of(name) for name in self.loops if name not in self.precompute_loops],
-        )
-        reducing = [not free.issuperset(own) for own in variables]
+        loops = [self.variables_of(name) for name in self.loops if name not in self.precompute_loops]
+        reduces = [not self.free_vars.issuperset(variables) for variables in loops]
         if self.first("promote") is None:
-            return any(reducing) or (self.vector is not None and self.vector not in self.free_vars)
-        placing = [n for n, own in enumerate(variables) if not free.isdisjoint(own)]
-        return any(reducing[: placing[-1] + 1]) if placing else False
+            return any(reduces) or (self.vector is not None and self.vector not in self.free_vars)
+        # The loops inside of the last one over an index of the target add to registers.
+        while loops and self.free_vars.isdisjoint(loops[-1]):
+            loops.pop()
+        return any(reduces[: len(loops)])
 
     def folds_lanes_at(self, loop: str) -> bool:
         """Whether each iteration of the loop folds a sum over an index in lanes to a scalar, and stores the scalar."""
-        if (
-            self.vector is None
-            or self.vector in self.free_vars
-            or self.first("promote") is None
-            or self.precompute_loops
-        ):
+        if self.vector in {None, *self.free_vars} or self.precompute_loops or self.first("promote") is None:
             return False
-        at = self.loops.index(loop)
-        outside, inside = self.loops[: at + 1], self.loops[at + 1 :]
-        return all(self.free_vars.issuperset(self.variables_of(name)) for name in outside) and all(
-            self.outer.get(name) == self.vector for name in inside
-        )
+        at = self.loops.index(loop) + 1
+        stores_element = all(self.free_vars.issuperset(self.variables_of(name)) for name in self.loops[:at])
+        return stores_element and all(name == self.tile_loop for name in self.loops[at:])
 
     @lazy
     def copies(self) -> int:
         """The number of iterations that run at a time."""
-        step = self.first("unroll_and_jam")
-        return 1 if step is None else step.copies
+        return max((step.copies for step in self.steps_with("unroll_and_jam")), default=1)
 
     @lazy
     def shares_rows(self) -> bool:
         """Whether iterations that run at a time read the same rows in lanes."""
-        step = self.first("unroll_and_jam")
-        if step is None:
-            return False
-        own = self.entry_vars if step.loop in self.walk else {step.loop}
-        return any(self.vector in names and own.isdisjoint(names) for names in self.factor_vars)
+        changed = [self.vars_changed_by(step.loop) for step in self.steps_with("unroll_and_jam")]
+        in_lanes = [names for names in self.factor_vars if self.vector in names]
+        return any(names.isdisjoint(variables) for variables in changed for names in in_lanes)
 
     @property
     def passes_saved(self) -> int:
         """How many iterations of a dense loop over the target share one pass over the entries; 1 if none share it."""
-        step = self.first("unroll_and_jam")
-        return 1 if step is None or step.loop not in self.free_dense_vars else step.copies
+        return self.copies if any(s.loop in self.free_dense_vars for s in self.steps_with("unroll_and_jam")) else 1
 
     @lazy
     def is_unrolled(self) -> bool:

@@ -47,6 +47,10 @@ class TripCounts:
     scattered: tuple[tuple[int, int], ...] = ()
     single: tuple[bool, ...] = ()
 
+    def entries_above(self, inner: int) -> float:
+        """The combinations of entries before the `inner` innermost variables are bound; 1 if there are no others."""
+        return self.entries[-1 - inner] if inner < len(self.entries) else 1.0
+
 
 def levels_in_walk_order(names: Sequence[IndexVar], walk: Sequence[IndexVar]) -> tuple[int, ...]:
     """A pattern's levels in the order of the walk.
@@ -81,44 +85,44 @@ def trip_counts(
     At the variables `merged`, a loop advances in all of its levels side by side. At other variables, a loop walks one
     level and looks up its coordinates in the other levels.
     """
-    left = [_fans(problem, names, walk, p) for names, p in zip(problem.level_variables, patterns, strict=True)]
+    unbound = [_fans(problem, names, walk, p) for names, p in zip(problem.level_variables, patterns, strict=True)]
     selection = _Selection(problem.level_variables, patterns)
-    below = [fans[0].count if fans else 1.0 for fans in left]  # the entries of each pattern's next level, read once
+    below = [fans[0].count if fans else 1.0 for fans in unbound]  # the entries of each pattern's next level, read once
     bound: set[IndexVar] = set()
     iterations, entries, merge_leaders, scattered, single = [], [], [], list[tuple[int, int]](), list[bool]()
+    # Invariant: `count` is the expected number of tuples of entries, one of each pattern, that agree in all variables
+    # in `bound`. The loop over `var` runs once for each tuple. `unbound` has the levels that are below these entries.
     count = 1.0
     for var in walk:
-        met = [n for n, fans in enumerate(left) if fans and fans[0].var == var]
-        size = max(problem.size[var] or UNKNOWN, 1)
-        sparse = [(selection.longer(left[n][0], n), n) for n in met if not left[n][0].is_full]
-        found = (
-            _meeting_by_merge(problem.cpu, count, sparse)
-            if var in merged
-            else _cheapest_meeting(problem.cpu, count, sparse, below)
-        )
-        meeting = found or _Meeting(count * size, float(size), met[0] if met else 0, ())
-        here = meeting.cost
-        single.append(found is not None and left[meeting.leader][0].is_single)
+        met, size = [n for n, fans in enumerate(unbound) if fans and fans[0].var == var], problem.size[var] or UNKNOWN
+        sparse = [(selection.longer(unbound[n][0], n), n) for n in met if not unbound[n][0].is_full]
+        if not sparse:  # full levels alone, or none at all: the loop visits every coordinate
+            meeting = _Meeting(count * size, float(size), met[0] if met else 0, ())
+        elif var in merged:
+            meeting = _merge(problem.cpu, count, sparse)
+        else:
+            meeting = min(_walk_level(problem.cpu, fan, n, count, sparse, below) for fan, n in sparse)
+        single.append(bool(sparse) and unbound[meeting.leader][0].is_single)
         scattered += meeting.scattered
-        count *= meeting.fan
-        for other, n in sparse:
-            if n != meeting.leader:
-                common = selection.common(meeting.leader, n, {*bound, var})
-                count *= other.per_coordinate(size) if common is None else common
+        cost, count = meeting.cost, count * meeting.fan
         bound.add(var)
+        for other, n in sparse:  # of the leader's entries, those go on that the other patterns store, too
+            if n != meeting.leader:
+                share = selection.common(meeting.leader, n, bound)
+                count *= other.per_coordinate(size) if share is None else share
         if sparse:
             selection.narrow(meeting.leader, bound)
         for n in met:
-            fans = left[n]
+            fans = unbound[n]
             del fans[0]
             while fans and fans[0].var in bound:  # a diagonal, or a level whose variable another pattern has bound
                 fan = selection.longer(fans.pop(0), n)
                 if not fan.is_full:
-                    here += _search(problem.cpu, fan, count)
-                    count *= fan.per_coordinate(max(problem.size[fan.var] or UNKNOWN, 1))
+                    cost += _search(problem.cpu, fan, count)
+                    count *= fan.per_coordinate(problem.size[fan.var] or UNKNOWN)
             if fans:
                 below[n] = count * selection.longer(fans[0], n).count
-        iterations.append(here)
+        iterations.append(cost)
         entries.append(count)
         if len(sparse) > 1:
             merge_leaders.append((var, meeting.leader))
@@ -169,8 +173,7 @@ class _Selection:
         selects the coordinates of this variable.
         """
         for var in self.levels[leader].keys() & bound:
-            before = self.by.get(var)
-            if before is None or FEWER * self._coordinates(before, var) > self._coordinates(leader, var):
+            if var not in self.by or FEWER * self._coordinates(self.by[var], var) > self._coordinates(leader, var):
                 self.by[var] = leader
 
     def _coordinates(self, number: int, var: IndexVar) -> float:
@@ -191,17 +194,16 @@ class _Selection:
         levels, others = self.levels[leader], self.levels[number]
         if len(levels) < 2 or levels.keys() != others.keys() or not levels.keys() <= bound:
             return None
-        if not all(isinstance(x, Pattern) and len(x.format.levels) == len(levels) for x in (one, other)):
+        if not (isinstance(one, Pattern) and isinstance(other, Pattern)):
             return None
-        assert isinstance(one, Pattern)
-        assert isinstance(other, Pattern)
+        if not len(one.format.levels) == len(other.format.levels) == len(levels):  # a diagonal has more levels
+            return None
         dims = [(one.format.order[levels[v]], other.format.order[others[v]]) for v in levels]
         return max(common_share(one, tuple(a for a, _ in dims), other, tuple(b for _, b in dims)), 1 / SAMPLE)
 
     def longer(self, fan: _Fan, number: int) -> _Fan:
         """Return the level with its count scaled to the segments that another pattern selects, which may be longer."""
-        leader = None if fan.above is None else self.by.get(fan.above)
-        if fan.above is None or leader in (None, number):
+        if fan.above is None or (leader := self.by.get(fan.above, number)) == number:
             return fan
         both = [(self.patterns[n], self.levels[n][fan.above]) for n in (leader, number)]
         return replace(fan, count=fan.count * skew(*both[0], *both[1]))
@@ -224,50 +226,43 @@ class _Meeting:
     scattered: tuple[tuple[int, int], ...]
 
 
-def _cheapest_meeting(
-    cpu: CpuModel, count: float, sparse: Sequence[tuple[_Fan, int]], below: Sequence[float]
-) -> _Meeting | None:
-    """The cheapest loop, run `count` times, over the levels that meet at a variable; None if none meet.
+def _merge(cpu: CpuModel, count: float, sparse: Sequence[tuple[_Fan, int]]) -> _Meeting:
+    """The loop, run `count` times, that advances in all levels that meet (coiteration).
 
-    `below` has, for each pattern, the number of entries of its level over all executions.
+    The kernel passes the entries of a level one by one, or searches the level for the coordinates of the shortest one.
+    As in a galloping search (Bentley and Yao, 1976), a search begins at the present position, but it is a bounded
+    bisection (`lower.merge`). The cheaper way counts.
     """
-    return min((_meeting_by_leader(cpu, fan, n, count, sparse, below) for fan, n in sparse), default=None)
-
-
-def _meeting_by_merge(cpu: CpuModel, count: float, sparse: Sequence[tuple[_Fan, int]]) -> _Meeting | None:
-    """The loop, run `count` times, that merges the levels that meet and searches long segments; None if none meet."""
-    if not sparse:
-        return None
-    shortest, number = min(sparse, key=lambda found: found[0].count)
+    shortest, number = min(sparse, key=lambda level: level[0].count)
     others = sum(min(count * fan.count, _search(cpu, fan, count * shortest.count)) for fan, n in sparse if n != number)
     return _Meeting(count * shortest.count + others, shortest.count, number, ())
 
 
-def _meeting_by_leader(
+def _walk_level(
     cpu: CpuModel, leader: _Fan, number: int, count: float, sparse: Sequence[tuple[_Fan, int]], below: Sequence[float]
 ) -> _Meeting:
-    """The loop over the entries of one level, which looks these entries up in the other levels."""
-    cost = count * leader.count * (cpu.single_entry if leader.is_single else 1.0)
-    scattered = list[tuple[int, int]]()
+    """The loop, run `count` times, over the entries of one level, which looks these entries up in the other levels.
+
+    `below` has, for each pattern, the number of entries of its level over all executions.
+    """
+    # Patterns meet in a product, whose merge lattice has a single point: a coordinate counts if all of them store it
+    # (Kjolstad et al., 2017). So each of them can lead, and the loop ends with the leader's segment.
+    times = count * leader.count
+    cost, scattered = times * (cpu.single_entry if leader.is_single else 1.0), list[tuple[int, int]]()
     for other, n in sparse:
-        if n != number:
-            found, in_map = _lookup(cpu, other, count * leader.count, below[n])
-            cost += found
-            scattered += [(n, other.level)] if in_map else []
+        if n == number:
+            continue
+        # A map takes one step for each lookup, but each entry of the segments is put into it and taken out again.
+        search, in_map = _search(cpu, other, times), cpu.map_lookup * times + cpu.map_entry * below[n]
+        if other.has_segments and in_map < search:
+            scattered.append((n, other.level))
+            search = in_map
+        cost += search
     return _Meeting(cost, leader.count, number, tuple(scattered))
 
 
-def _lookup(cpu: CpuModel, fan: _Fan, times: float, stored: float) -> tuple[float, bool]:
-    """The cost of `times` lookups of a coordinate, and whether segments are scattered into maps for them.
-
-    `stored` is the number of entries of the segments, over all executions of the loops.
-    """
-    search = _search(cpu, fan, times)
-    in_map = cpu.map_lookup * times + cpu.map_entry * stored
-    return (in_map, True) if fan.has_segments and in_map < search else (search, False)
-
-
 def _search(cpu: CpuModel, fan: _Fan, times: float) -> float:
+    """The cost of `times` bisections in segments of a level."""
     return times * cpu.bisection_step * log2(1 + fan.count)
 
 
@@ -276,8 +271,7 @@ def _fans(problem: Problem, names: Sequence[IndexVar], walk: Sequence[IndexVar],
     order, single = variables_in_walk_order(names, walk), single_levels(names, walk, pattern)
     if order == tuple(names):
         levels = pattern.format.levels
-        segments = [x.kind.has_pointers and x.kind.has_coordinates and x.unique for x in levels]
-        kinds = [(x.kind.is_full, has_segments, x.unique) for x, has_segments in zip(levels, segments, strict=True)]
+        kinds = [(x.kind.is_full, x.kind.has_segments and x.unique, x.unique) for x in levels]
         counts = [float(size) for size in pattern.level_sizes]
     else:
         sizes = [float(problem.size[var] or UNKNOWN) for var in order]
@@ -285,7 +279,9 @@ def _fans(problem: Problem, names: Sequence[IndexVar], walk: Sequence[IndexVar],
         kinds = [(dense_outermost, not dense_outermost, True), *[(False, not one, True) for one in single[1:]]]
         counts = [min(float(pattern.nse), product) for product in accumulate(sizes, mul)]
         counts[0] = sizes[0] if dense_outermost else counts[0]
-    above = [1.0, *counts]
-    facts = [(*kind, one) for kind, one in zip(kinds, single, strict=True)]
-    both = zip(order, [None, *order], counts, above, facts, strict=False)
-    return [_Fan(var, parent, level, c / max(a, 1.0), *kind) for level, (var, parent, c, a, kind) in enumerate(both)]
+    pairs = zip(counts, (1.0, *counts), strict=False)
+    means = [entries / max(above, 1.0) for entries, above in pairs]
+    parents = (None, *order)
+    return [
+        _Fan(var, parents[level], level, means[level], *kinds[level], single[level]) for level, var in enumerate(order)
+    ]

@@ -4,15 +4,16 @@ The model counts the quantities that differ between loop orders: iterations, ari
 lanes, the target's memory traffic, values permuted to another storage order, and whether threads can share the work.
 Counts of stored entries are exact for a pattern that is walked as stored. For a pattern that is walked in another
 order, they are upper bounds, which follow from nse and the sizes.
+
+The parts of a cost are added up. The roofline model takes the greater one of arithmetic and memory traffic instead
+(Williams et al., 2009). Here, the price of a missed cache line is the time that it adds to a product whose rows are in
+the nearest cache (`CpuModel`), since a gathered line comes too late for the arithmetic that waits for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import inf, log2
 from typing import NamedTuple
-
-import numpy as np
 
 from jsparse.compiler.cpu_model import CpuModel
 from jsparse.compiler.loops.nest import MAX_CHUNKS
@@ -73,24 +74,27 @@ def sort_cost(cpu: CpuModel, entries: int) -> float:
     return cpu.sort_call + cpu.sort_step * entries * log2(max(entries, 2))
 
 
-def grain_of(whole: int, work: float, least: float, most: int | None = None) -> int:
+def grain_of(total: int, work: float, least: float, most: int | None = None) -> int:
     """Return the size of the smallest chunk whose work is at least `least`, so that waking a thread for it pays.
 
     The size is a power of two, so that patterns with similar numbers of entries share one kernel.
 
     Args:
-        whole: the number of stored entries or iterations of the whole loop. The size of a chunk is in the same unit.
+        total: the number of stored entries or iterations of the whole loop. The size of a chunk is in the same unit.
         work: the work of the whole loop.
-        most: the upper limit of the size before it is rounded up (default: `whole`). A chunk of this size is the whole
+        most: the upper limit of the size before it is rounded up (default: `total`). A chunk of this size is the whole
             loop.
     """
-    # The work of a part is work · part / whole: it is `least` for part = whole · least / work, rounded up to 2**n.
-    found = max(1, min(whole if most is None else most, round(whole * least / max(work, 1.0))))
-    return 1 << (found - 1).bit_length()
+    # The work of a part is work · part / total: it is `least` for part = total · least / work, rounded up to 2**n.
+    part = max(1, min(total if most is None else most, round(total * least / max(work, 1.0))))
+    return 1 << (part - 1).bit_length()
 
 
 def weight_of_level(pattern: Stored, level: int, size: int | None) -> int:
     """Return the weight of an outermost level: an upper bound of its number of positions, plus the entries below them.
+
+    A kernel divides a loop into chunks of equal weight. A position weighs as much as an entry, so that neither empty
+    rows nor long ones make a chunk that is much larger than others (merge-path SpMV, Merrill and Garland, 2016).
 
     Args:
         size: the size of the level's dimension, which bounds the number of positions; None if it is unknown. If the
@@ -111,53 +115,35 @@ def sharing(nest: Summary, entries: float = inf, work: float = 0.0) -> tuple[str
     the part with more work. A loop that scatters sums is divided only if each chunk can have a copy of a small target
     ("reduced"). The cost of all iterations, `work`, must be large enough to pay for the copies.
     """
-    given = nest.first("parallelize")
-    if given is not None:
-        return given.loop, given.race
+    asked = nest.first("parallelize")
+    if asked is not None:
+        return asked.loop, asked.race
     if not nest.loops:
         return None
     if nest.problem.is_assembly:
         return nest.loops[0], "owned"
-    rest, free_vars = [name for name in nest.loops if name not in nest.precompute_loops], nest.free_vars
-    sum_outermost = nest.loops[0] in nest.precompute_loops
-    owned = rest and free_vars.issuperset(nest.variables_of(rest[0])) and not _is_small_tiling(nest, rest)
-    if owned and rest[0] in nest.outer and nest.scatters and _tiles(nest) == 1:  # one tile cannot be divided
+    loops, free_vars = [name for name in nest.loops if name not in nest.precompute_loops], nest.free_vars
+    sum_outermost, tiles_first = nest.loops[0] in nest.precompute_loops, loops[:1] == [nest.tile_loop]
+    # Where the outermost loop runs over tiles of a small index around a sum, threads divide the sum instead.
+    around_sum = tiles_first and len(loops) > 1 and not (nest.panel or nest.tiles_outermost or nest.head)
+    is_small_tiling = around_sum and extent(nest.problem, (str(nest.vector),)) < 1024
+    owned = loops and free_vars.issuperset(nest.variables_of(loops[0])) and not is_small_tiling
+    if owned and loops[0] in nest.outer and nest.scatters and _tiles(nest) == 1:  # one tile cannot be divided
         return None
     if owned and (not sum_outermost or extent(nest.problem, nest.dense) > entries):
-        return rest[0], "owned"
+        return loops[0], "owned"
     if sum_outermost:
         return nest.loops[0], "reduced"
-    outermost = rest[1] if _has_tiles_first(nest, rest) and rest[1:] else rest[0]
+    outermost = loops[1] if tiles_first and loops[1:] else loops[0]
     if outermost in nest.outer or outermost in nest.fusions or outermost in free_vars:
         return None
     # If loops inside run over the target, one accumulator per chunk is too few: each chunk needs a copy of the target.
-    placing = any(free_vars.intersection(nest.variables_of(name)) for name in rest[rest.index(outermost) :])
-    return (outermost, "reduced") if not placing or pays_for_copies(nest, outermost, work) else None
-
-
-def pays_for_copies(nest: Summary, loop: str, work: float) -> bool:
-    """Whether at least two chunks have enough work to pay for a copy of the target in each chunk."""
-    return work >= 2 * nest.cpu.chunk_work and work >= 2 * work_of_copies(nest) and copies_reason(nest, loop) is None
-
-
-def _cost_of_copies(nest: Summary, work: float) -> float:
-    """The cost of the chunks' copies of the target."""
-    # The grain gives each chunk at least this work (`finalize._grain`), which bounds the number of chunks.
-    chunks = min(MAX_CHUNKS, work / max(nest.cpu.chunk_work, work_of_copies(nest)))
-    return nest.cpu.target_copy * chunks * count_target_elements(nest)
-
-
-def _has_tiles_first(nest: Summary, loops: Sequence[str]) -> bool:
-    return nest.vector is not None and nest.outer.get(loops[0]) == nest.vector
-
-
-def _is_small_tiling(nest: Summary, loops: Sequence[str]) -> bool:
-    """Whether the outermost loop runs over tiles of a small index around a sum. Threads then divide the sum instead."""
-    if not _has_tiles_first(nest, loops) or len(loops) == 1:
-        return False
-    if nest.panel or nest.tiles_outermost or nest.head:
-        return False
-    return extent(nest.problem, (str(nest.vector),)) < 1024
+    # It pays if the work of at least two chunks pays for their copies.
+    inside = (nest.variables_of(name) for name in loops[loops.index(outermost) :])
+    if any(not free_vars.isdisjoint(variables) for variables in inside):
+        pays = work >= 2 * nest.cpu.chunk_work and work >= 2 * work_of_copies(nest)
+        return (outermost, "reduced") if pays and copies_reason(nest, outermost) is None else None
+    return outermost, "reduced"
 
 
 class Prices:
@@ -169,35 +155,26 @@ class Prices:
 
     def __init__(self, patterns: tuple[Stored, ...]) -> None:
         self.patterns = patterns
-        self._walked: dict[tuple[IndexVar, ...], TripCounts] = {}
-        self._permuted: dict[tuple[IndexVar, ...], float] = {}
-        self._gathered: dict[IndexVar | None, list[GatheredRows]] = {}
-        self._transposed: dict[IndexVar | None, float] = {}
+        self._by_walk: dict[tuple[IndexVar, ...], tuple[TripCounts, float]] = {}
+        self._by_vector: dict[IndexVar | None, tuple[list[GatheredRows], float]] = {}
 
     def trip_counts(self, nest: Summary) -> TripCounts:
-        if nest.walk not in self._walked:
-            self._walked[nest.walk] = trip_counts(nest.problem, nest.walk, self.patterns)
-        return self._walked[nest.walk]
+        return self._of_walk(nest)[0]
 
-    def permutation_cost(self, nest: Summary) -> float:
-        """The cost of permuting values into the order in which a candidate walks their patterns."""
-        if nest.walk not in self._permuted:
-            self._permuted[nest.walk] = permutation_cost(nest, self.patterns)
-        return self._permuted[nest.walk]
+    def _of_walk(self, nest: Summary) -> tuple[TripCounts, float]:
+        """The trip counts of a candidate's loops over patterns, and the cost of permuting values into their order."""
+        if nest.walk not in self._by_walk:
+            counts = trip_counts(nest.problem, nest.walk, self.patterns)
+            self._by_walk[nest.walk] = counts, permutation_cost(nest, self.patterns)
+        return self._by_walk[nest.walk]
 
-    def row_gathers(self, nest: Summary) -> list[GatheredRows]:
-        """The dense factors from which a candidate gathers rows; none if the candidate has no variable in lanes."""
-        if nest.vector is None:
-            return []
-        if nest.vector not in self._gathered:
-            self._gathered[nest.vector] = list(find_row_gathers(nest))
-        return self._gathered[nest.vector]
-
-    def transposition_cost(self, nest: Summary) -> float:
-        """The cost of transposing dense tensors, so that they store a candidate's variable in lanes innermost."""
-        if nest.vector not in self._transposed:
-            self._transposed[nest.vector] = transposition_cost(nest)
-        return self._transposed[nest.vector]
+    def _of_vector(self, nest: Summary) -> tuple[list[GatheredRows], float]:
+        """The dense factors from which a candidate gathers rows, if it has a variable in lanes, and the cost of
+        transposing dense tensors, so that they store this variable innermost."""
+        if nest.vector not in self._by_vector:
+            rows = [] if nest.vector is None else list(find_row_gathers(nest))
+            self._by_vector[nest.vector] = rows, transposition_cost(nest)
+        return self._by_vector[nest.vector]
 
     def least(self, probe: Summary) -> float:
         """A lower bound of the prices of all candidates with the probe's order of the patterns' variables and the
@@ -208,40 +185,40 @@ class Prices:
         """
         if 0 in probe.problem.size.values():  # an empty loop around others makes them cheaper
             return 0.0
-        walked = self.trip_counts(probe)
-        heads, tail = walked.iterations[: len(probe.head)], walked.iterations[len(probe.head) :]
-        leaf = walked.entries[-1] if walked.entries else 1.0
+        counts, permuting = self._of_walk(probe)
+        heads, tail = counts.iterations[: len(probe.head)], counts.iterations[len(probe.head) :]
+        leaf = counts.entries_above(0)
         work = leaf if loops_to_precompute(probe) else leaf * extent(probe.problem, probe.dense)
-        # In `_work`, rows in common save the factor `jammed` at most, lanes `lane_speedup`, and `_chain` is at least 1.
+        # In `_work`, rows in common save the factor `jammed` at most, lanes `lane_speedup`, and waiting saves nothing.
         work *= 1 if probe.vector is None else probe.cpu.jammed / probe.cpu.lane_speedup
-        visited = probe.cpu.visit * extent(probe.problem, probe.batch) * (sum(heads) + sum(tail))
-        target = _target_traffic(probe, self.patterns, walked.entries)
-        return work + visited + target + (self.permutation_cost(probe) + self.transposition_cost(probe))
+        visits = probe.cpu.visit * extent(probe.problem, probe.batch) * (sum(heads) + sum(tail))
+        return work + visits + _target_traffic(probe, self.patterns, counts) + (permuting + self._of_vector(probe)[1])
 
     def of(self, nest: Summary) -> Cost:
         """The price of a candidate."""
-        walked = self.trip_counts(nest)
-        entries = walked.entries
-        work = _work(nest, entries) + _gathers(nest, entries, self.row_gathers(nest))
-        visited = _cost_of_visits(nest, walked)
-        target = (
-            _target_traffic(nest, self.patterns, entries)
-            + _cost_of_scattering(nest, entries)
-            + _panel_sums(nest, entries)
-        )
-        target += _cost_of_storing_tiles(nest, entries)
-        moves = self.permutation_cost(nest) + self.transposition_cost(nest)
-        running = work + visited + target
+        # No part is negative. So `least`, which leaves some of them out, is a lower bound.
+        (counts, permuting), (rows, transposing) = self._of_walk(nest), self._of_vector(nest)
+        gathers = cost_of_strides(nest, counts)
+        if nest.vector is not None and nest.panel and nest.only_row_factor is not None:
+            gathers += _panels(nest, nest.only_row_factor, counts)
+        else:
+            in_lanes = sum([factor.cost(nest, counts) for factor in rows if factor.in_lanes])
+            gathers += in_lanes + sum([factor.cost(nest, counts) for factor in rows if not factor.in_lanes])
+        work, visits = _work(nest, counts) + gathers, _cost_of_visits(nest, counts)
+        target = _target_traffic(nest, self.patterns, counts) + _cost_of_far_lines(nest, counts)
+        target += _panel_sums(nest, counts)
+        moves, running = permuting + transposing, work + visits + target
         shared = sharing(nest, work=running)
-        serial = shared is None
         if shared is not None and shared[1] == "reduced" and nest.scatters:
-            target += (copied := _cost_of_copies(nest, running))
-            running += copied
+            # Each chunk has a copy of the target. The grain gives it at least so much work (`finalize._grain`).
+            chunks = min(MAX_CHUNKS, running / max(nest.cpu.chunk_work, work_of_copies(nest)))
+            copying = nest.cpu.target_copy * chunks * count_target_elements(nest)
+            target, running = target + copying, running + copying
         # Serial work costs more, by a factor that grows with the work: up to `serial`, where it would fill all chunks.
         # Moves run before and after the kernel, whether it is serial or not.
-        chunks = min(running / nest.cpu.chunk_work / nest.cpu.shared_chunks, 1.0)
-        waits = 1.0 + (nest.cpu.serial - 1.0) * chunks if serial else 1.0
-        return Cost(running * waits + moves, work, visited, target, moves, serial)
+        filled = min(running / nest.cpu.chunk_work / nest.cpu.shared_chunks, 1.0)
+        waits = 1.0 + (nest.cpu.serial - 1.0) * filled if shared is None else 1.0
+        return Cost(running * waits + moves, work, visits, target, moves, shared is None)
 
 
 def estimate(nest: Summary, patterns: tuple[Stored, ...]) -> Cost:
@@ -262,70 +239,58 @@ def savings_by_lanes(cpu: CpuModel, steps: float, segments: float, lanes: int, g
     return lanes * steps * (1 - entry) - once * segments
 
 
-def _work(nest: Summary, entries: Sequence[float]) -> float:
-    """Return the cost of the multiply-adds, which is lower in vector lanes."""
-    leaf, dense = (entries[-1] if entries else 1.0), extent(nest.problem, nest.dense)
+def _work(nest: Summary, counts: TripCounts) -> float:
+    """Return the cost of the multiply-adds, which is lower in vector lanes.
+
+    A sum that is computed first saves products: Σ (a·b) = (Σ a)·b takes one product with b for each sum, instead of one
+    for each entry (workspaces, Kjolstad et al., 2019).
+    """
+    # Without a sum that is computed first, each of the `leaf` tuples of entries takes a multiply-add at each coordinate
+    # of the dense variables. `inner` factors in lanes have the innermost summed variable, and `outer` ones lack it.
+    leaf, dense = counts.entries_above(0), extent(nest.problem, nest.dense)
     inner, outer = nest.inner_lanes if nest.saves_in_lanes else (0, 0)
     if nest.sums_tail_first:  # scalar sums over the tail; then each is multiplied in at all dense coordinates
-        work = leaf + (entries[len(nest.head) - 1] if nest.head else 1.0) * dense
+        work = leaf + counts.entries_above(len(nest.tail)) * dense
     elif nest.sums_entries_first:
-        # `above` is the number of sums. Factors with the summed variable multiply each entry, the others each sum.
-        above = entries[-1 - len(nest.precompute_loops)] if len(entries) > len(nest.precompute_loops) else 1.0
+        # `sums` is the number of sums. Factors with the summed variable multiply each entry, the others each sum.
+        sums = counts.entries_above(len(nest.precompute_loops))
         if nest.sums_in_lanes:
-            work = (leaf * max(inner, 1) + above * max(outer, 1)) * dense
+            work = (leaf * max(inner, 1) + sums * max(outer, 1)) * dense
         else:  # loops over dense indices of the target stand around the sum
-            sums = leaf * extent(nest.problem, nest.free_dense_vars) * _times_summed(nest)
-            work = sums + above * max(outer, 1) * dense
-    elif inner + outer > 1:
-        work = leaf * (inner + outer) * dense
+            terms = leaf * extent(nest.problem, nest.free_dense_vars) * _times_summed(nest)
+            work = terms + sums * max(outer, 1) * dense
     else:
-        work = leaf * dense
-    if (
-        nest.precompute_loops and not nest.sums_entries_first
-    ):  # sums over dense indices are multiplied by the other factors
+        work = leaf * max(inner + outer, 1) * dense
+    if nest.precompute_loops and not nest.sums_entries_first:
+        # Sums over dense indices are multiplied by the other factors.
         work += leaf * extent(nest.problem, [v for v in nest.dense if v in nest.free_vars])
     work *= nest.cpu.jammed if nest.shares_rows else 1.0
-    return work / (nest.cpu.lane_speedup if nest.vector is not None else 1.0) * _chain(nest)
-
-
-def _chain(nest: Summary) -> float:
-    """The factor by which a sum over a dense index is slowed down by too few independent accumulators.
-
-    Each addition to an accumulator waits for the previous addition. In the meantime, the processor can add to other
-    accumulators. A short sum is slowed down less, since it overlaps with the next sum.
-    """
+    work /= nest.cpu.lane_speedup if nest.vector is not None else 1.0
     if nest.vector not in nest.free_vars or not nest.scalar_reductions:
-        return 1.0
-    item = np.dtype(nest.problem.accumulator).itemsize
-    # REGISTER_BYTES of accumulators keep the unit busy; with a fraction of them, additions take 1 / fraction as long.
-    waiting = nest.cpu.tile_bytes / (nest.lanes * item * nest.copies)
-    return max(1.0, min(waiting, extent(nest.problem, nest.scalar_reductions) / nest.cpu.overlapped_entries))
+        return work
+    # Each addition to an accumulator waits for the previous one. In the meantime, the processor adds to others:
+    # `tile_bytes` of accumulators keep it busy, and with a fraction of them, a sum takes 1 / fraction as long. A short
+    # sum overlaps with the next one.
+    waiting = nest.cpu.tile_bytes / (nest.lanes * nest.itemsize * nest.copies)
+    return work * max(1.0, min(waiting, extent(nest.problem, nest.scalar_reductions) / nest.cpu.overlapped_entries))
 
 
-def _gathers(nest: Summary, entries: Sequence[float], gathered: Sequence[GatheredRows]) -> float:
-    """The cost of reading the cache lines of dense factors, or of copying rows for panels if the nest has panels."""
-    across = cost_of_strides(nest, entries)
-    if nest.vector is not None and nest.panel and nest.only_row_factor is not None:
-        return across + _panels(nest, nest.only_row_factor, entries)
-    in_lanes = sum([rows.cost(nest, entries) for rows in gathered if rows.in_lanes])
-    return across + (in_lanes + sum([rows.cost(nest, entries) for rows in gathered if not rows.in_lanes]))
+def _panels(nest: Summary, access: Access, counts: TripCounts) -> float:
+    """Return the cost of copying rows for panels, of reading the copies, and of adding each panel's sums in memory.
 
-
-def _panels(nest: Summary, access: Access, entries: Sequence[float]) -> float:
-    """Return the cost of copying rows for panels, of reading the copies, and of adding each panel's sums in memory."""
+    Rows are packed as in dense products (Goto and van de Geijn, 2008). A copy pays for itself if entries read it often.
+    """
     problem = nest.problem
     rows, columns = extent(problem, nest.tail[-1:]), extent(problem, (str(nest.vector),))
     item, lanes = itemsize(problem, access), wide_lanes(nest) or nest.lanes
     lines, tiles, copy = nest.cpu.lines(columns * item), -(-columns // lanes), nest.panel * lanes * item
     near = copy <= nest.cpu.first_cache_bytes
     # Every segment, one for each entry of the level above, is continued once in each of the ⌈rows / panel⌉ panels.
-    walked = (entries[-2] if len(entries) > 1 else 1.0) * -(-rows // nest.panel)
-    added = walked * (
-        tiles * (nest.cpu.panel_segment if near else nest.cpu.far_panel_segment)
-        + nest.cpu.memory * columns / nest.cpu.lane_speedup
-    )
+    continued = counts.entries_above(1) * -(-rows // nest.panel)
+    segment = nest.cpu.panel_segment if near else nest.cpu.far_panel_segment
+    added = continued * (tiles * segment + nest.cpu.memory * columns / nest.cpu.lane_speedup)
     line = nest.cpu.gather(copy) + (0.0 if near else nest.cpu.far_panel_line)
-    return nest.cpu.panel_line * rows * lines + added + entries[-1] * lines * line
+    return nest.cpu.panel_line * rows * lines + added + counts.entries[-1] * lines * line
 
 
 def wide_lanes(nest: Summary) -> int:
@@ -336,41 +301,34 @@ def wide_lanes(nest: Summary) -> int:
     There are fewer wide tiles than narrow tiles, so fewer segments are continued from panel to panel.
     """
     if nest.panel and nest.first("cache_read") is not None:
-        wide = nest.panel * nest.lanes * nest.itemsize > nest.cpu.first_cache_bytes
-        most = nest.cpu.wide_tile_bytes // nest.itemsize if wide else 0
+        is_far = nest.panel * nest.lanes * nest.itemsize > nest.cpu.first_cache_bytes
+        tile_bytes = nest.cpu.wide_tile_bytes if is_far else 0
+    elif nest.tiles_outermost:
+        tile_bytes = nest.cpu.tile_bytes if nest.copies == 1 else nest.cpu.jam_tile_bytes
     else:
-        most = (
-            (nest.cpu.tile_bytes if nest.copies == 1 else nest.cpu.jam_tile_bytes) // nest.itemsize
-            if nest.tiles_outermost
-            else 0
-        )
-    return most if nest.lanes < most <= (nest.problem.size[str(nest.vector)] or 0) else 0
+        return 0
+    lanes = tile_bytes // nest.itemsize
+    return lanes if nest.lanes < lanes <= (nest.problem.size[str(nest.vector)] or 0) else 0
 
 
-def _cost_of_visits(nest: Summary, walked: TripCounts) -> float:
-    """The cost of all iterations of loops over patterns. Dense loops around some of these loops repeat them."""
-    iterations = walked.iterations
+def _cost_of_visits(nest: Summary, counts: TripCounts) -> float:
+    """The cost of all iterations of loops over patterns, and of the branches at the starts and ends of segments. Dense
+    loops around some of these loops repeat them."""
+    # Dense loops over the target stand around the tail, and repeat its loops: once in each iteration or, if several
+    # iterations run at a time, once for all of these.
     is_once = nest.sums_tail_first or not nest.tail
     around = 1.0 if is_once else extent(nest.problem, nest.free_dense_vars) / nest.passes_saved
-    heads, tail = sum(iterations[: len(nest.head)]), sum(iterations[len(nest.head) :])
-    if nest.tiles_outermost:
-        heads *= _tiles(nest)
-    tail *= _times_summed(nest)
-    return extent(nest.problem, nest.batch) * (
-        nest.cpu.visit * (heads + tail * around) + _cost_of_segment_starts(nest, walked) * around
-    )
-
-
-def _cost_of_segment_starts(nest: Summary, walked: TripCounts) -> float:
-    """The cost of the branches at the starts and ends of segments; 0 if the arithmetic of sums in lanes hides it."""
-    # The innermost loop with branches: a segment with exactly one entry needs none.
-    last = max((n for n, is_single in enumerate(walked.single) if not is_single), default=0)
-    if not last or (nest.vector is not None and not nest.scatters):
-        return 0.0
-    # A segment in use has an entry above it, an entry in it, and a tuple of coordinates above: three upper bounds.
-    segments = min(*walked.entries[last - 1 : last + 1], extent(nest.problem, nest.walk[:last]))
-    segments *= _tiles(nest) if nest.tiles_outermost else 1
-    return (nest.cpu.scattered_segment if nest.scatters else nest.cpu.segment) * segments
+    heads, tail = sum(counts.iterations[: len(nest.head)]), sum(counts.iterations[len(nest.head) :])
+    tiles_around = _tiles(nest) if nest.tiles_outermost else 1
+    iterations = heads * tiles_around + tail * _times_summed(nest) * around
+    # The innermost loop with branches: a segment with exactly one entry needs none. Arithmetic in lanes hides them.
+    last = max((n for n, is_single in enumerate(counts.single) if not is_single), default=0)
+    branches = 0.0
+    if last and (nest.vector is None or nest.scatters):
+        # A segment in use has an entry above it, an entry in it, and a tuple of coordinates above: three upper bounds.
+        segments = min(*counts.entries[last - 1 : last + 1], extent(nest.problem, nest.walk[:last])) * tiles_around
+        branches = (nest.cpu.scattered_segment if nest.scatters else nest.cpu.segment) * segments
+    return extent(nest.problem, nest.batch) * (nest.cpu.visit * iterations + branches * around)
 
 
 def _tiles(nest: Summary) -> int:
@@ -383,64 +341,51 @@ def _times_summed(nest: Summary) -> int:
     return _tiles(nest) if tiles_among_sums(nest) == "outside" else 1
 
 
-def _cost_of_scattering(nest: Summary, entries: Sequence[float]) -> float:
-    """The cost of the target's cache lines to which sums are scattered: each line is read, and written back."""
-    if not nest.scatters or nest.vector not in nest.free_vars:
-        return 0.0
-    problem, leaf = nest.problem, entries[-1] if entries else 1.0
-    rows = (*(v for v in nest.walk if v in nest.free_vars), *indices_beside_lanes(nest, problem.target))
-    columns, item = extent(problem, (str(nest.vector),)), itemsize(problem, problem.target)
-    row = nest.cpu.lines(columns * item) * line_cost(nest, columns, item, extent(problem, rows))
-    return 2 * leaf * extent(problem, nest.free_dense_vars) * row
+def _cost_of_far_lines(nest: Summary, counts: TripCounts) -> float:
+    """The cost of the target's cache lines that are read and written back, since they have left the near caches.
 
-
-def _cost_of_storing_tiles(nest: Summary, entries: Sequence[float]) -> float:
-    """The cost of the target's cache lines if the loop over tiles is outside of all loops over patterns; else 0.
-
-    The loops then store one tile of every row before the next tile of any row. Tiles that are stored one after the
-    other lie far apart in memory, so each line is read before it is written.
+    Sums that are scattered change a line anywhere in the target. If the loop over tiles is outside of all loops over
+    patterns, one tile of every row is stored before the next tile of any row: tiles that are stored one after the other
+    lie far apart in memory.
     """
-    if not nest.tiles_outermost or nest.scatters:
-        return 0.0
     problem, target = nest.problem, nest.problem.target
+    if nest.vector not in nest.free_vars or not (nest.scatters or nest.tiles_outermost):
+        return 0.0
     columns, item = extent(problem, (str(nest.vector),)), itemsize(problem, target)
-    rows, size = entries[len(nest.head) - 1], extent(problem, target.variables()) * item
-    return 2 * rows * nest.cpu.lines(columns * item) * nest.cpu.gather(size)
+    lines = nest.cpu.lines(columns * item)
+    if not nest.scatters:
+        rows, size = counts.entries_above(len(nest.tail)), extent(problem, target.variables()) * item
+        return 2 * rows * lines * nest.cpu.gather(size)
+    rows_at = (*(v for v in nest.walk if v in nest.free_vars), *indices_beside_lanes(nest, target))
+    row = lines * line_cost(nest, columns, item, extent(problem, rows_at))
+    return 2 * counts.entries_above(0) * extent(problem, nest.free_dense_vars) * row
 
 
-def _panel_sums(nest: Summary, entries: Sequence[float]) -> float:
+def _panel_sums(nest: Summary, counts: TripCounts) -> float:
     """The cost of the sums of panels of positions, which are added to the target in memory."""
     if not nest.position_panel:
         return 0.0
     written = extent(nest.problem, [v for v in nest.dense if v in nest.free_vars])
     tiles = written / max(nest.lanes * nest.copies, 1)
     stores = 2 * nest.cpu.memory * written / nest.cpu.lane_speedup
-    return entries[-1] / nest.position_panel * (stores + nest.cpu.segment * tiles)
+    return counts.entries[-1] / nest.position_panel * (stores + nest.cpu.segment * tiles)
 
 
-def _target_traffic(nest: Summary, patterns: tuple[Stored, ...], entries: Sequence[float]) -> float:
+def _target_traffic(nest: Summary, patterns: tuple[Stored, ...], counts: TripCounts) -> float:
     """The cost of storing the target's elements, or of changing them in memory, and of clearing them."""
     problem = nest.problem
-    written = extent(problem, tuple(v for v in nest.dense if v in nest.free_vars))
-    heads, leaf = entries[: len(nest.head)], entries[-1] if entries else 1.0
-    stores = (heads[-1] if heads else 1.0) * written
+    # Sums over the tail are in registers, and stored once for each tuple of entries above the tail.
+    written = extent(problem, [v for v in nest.dense if v in nest.free_vars])
+    stores = counts.entries_above(len(nest.tail)) * written
     if nest.scatters:
-        stores = max(stores, leaf * written) * nest.cpu.memory
+        stores = max(stores, counts.entries_above(0) * written) * nest.cpu.memory
     elif tiles_among_sums(nest) == "inside":
-        stores = (
-            (entries[-1 - len(nest.precompute_loops)] if len(entries) > len(nest.precompute_loops) else 1.0)
-            * written
-            * nest.cpu.memory
-        )
-    # A dense target is cleared first if sums are added to it in memory, or if loops skip some of its elements.
-    sparse = problem.type_of[problem.target.tensor].positions is None and (nest.scatters or _skips(nest, patterns))
-    clears = nest.cpu.clear * extent(problem, problem.target.variables()) if sparse else 0.0
-    return stores / (nest.cpu.lane_speedup if nest.vector in nest.free_vars else 1.0) + clears
-
-
-def _skips(nest: Summary, patterns: tuple[Stored, ...]) -> bool:
-    """Whether some of the target's coordinates are not visited because no pattern stores them."""
-    if not patterns:
-        return False
-    outermost = patterns[0].format.levels[:1]
-    return len(nest.head) > 1 or any(not level.kind.is_full for level in outermost)
+        stores = counts.entries_above(len(nest.precompute_loops)) * written * nest.cpu.memory
+    stores /= nest.cpu.lane_speedup if nest.vector in nest.free_vars else 1.0
+    # A dense target is cleared first if sums are added to it in memory, or if loops skip some of its elements: those
+    # at coordinates that no pattern stores.
+    outermost = patterns[0].format.levels[:1] if patterns else ()
+    skips = bool(patterns) and (len(nest.head) > 1 or any(not level.kind.is_full for level in outermost))
+    is_dense = problem.type_of[problem.target.tensor].positions is None
+    clears = is_dense and (nest.scatters or skips)
+    return stores + (nest.cpu.clear * extent(problem, problem.target.variables()) if clears else 0.0)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise, takewhile
-from math import inf, log2
+from math import inf, log2, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -23,11 +23,10 @@ from numpy.typing import NDArray
 
 from jsparse.base.memo import memoize
 from jsparse.compiler.cpu_model import CpuModel
-from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule.layout import Stored
 from jsparse.compiler.schedule.summary import Summary
-from jsparse.compiler.schedule.trip_counts import UNKNOWN, variables_in_walk_order
+from jsparse.compiler.schedule.trip_counts import UNKNOWN, TripCounts, variables_in_walk_order
 from jsparse.formats import Pattern
 from jsparse.notation.assignment import Access, IndexVar
 
@@ -37,11 +36,8 @@ LONGEST = 512  # the most entries of a segment that are compared
 
 def extent(problem: Problem, variables: Sequence[IndexVar]) -> int:
     """Return the size of the iteration space of the variables."""
-    found, sizes = 1, problem.size
-    for v in variables:
-        size = sizes[v]
-        found *= UNKNOWN if size is None else size
-    return found
+    sizes = [problem.size[v] for v in variables]
+    return prod([UNKNOWN if size is None else size for size in sizes])
 
 
 def itemsize(problem: Problem, access: Access) -> int:
@@ -51,7 +47,8 @@ def itemsize(problem: Problem, access: Access) -> int:
 
 def line_cost(nest: Summary, columns: int, item: int, rows: int, times: float = 1.0) -> float:
     """Return the cost of reading one random cache line of `times` · `rows` rows, each of `columns` · `item` bytes."""
-    near = nest.lanes if nest.tiles_first else columns  # the elements of a row that are read consecutively
+    # If the loop over tiles is the outermost one, all rows are read before the next tile of any row.
+    near = nest.lanes if nest.loops[:1] == (nest.tile_loop,) else columns
     return nest.cpu.gather(times * rows * near * item, near * item, columns * item)
 
 
@@ -67,10 +64,10 @@ class GatheredRows(NamedTuple):
             row of this many elements.
         rows: the extent of `variables` times `block`.
         elements: the number of elements of the factor.
-        own, turns: the extents of two sets of loops around the reduction: `own` of loops over variables of the factor,
-            `turns` of loops over variables that the factor lacks.
-        beside: the extent of the variables in `own` that the factor stores directly around the variable in lanes. The
-            rows at their coordinates lie side by side in memory.
+        slices, turns: the extents of two sets of loops around the reduction: `slices` of loops over variables of the
+            factor, `turns` of loops over variables that the factor lacks.
+        beside: the extent of the variables in `slices` that the factor stores directly around the variable in lanes.
+            The rows at their coordinates lie side by side in memory.
     """
 
     variables: frozenset[IndexVar]
@@ -80,58 +77,49 @@ class GatheredRows(NamedTuple):
     block: int
     rows: int
     elements: int
-    own: int
+    slices: int
     turns: int
     beside: int = 1
 
-    def cost(self, nest: Summary, entries: Sequence[float]) -> float:
-        """The cost of all rows. `entries` is `TripCounts.entries`."""
-        last = max(map(nest.walk.index, self.variables))
-        return self._in_lanes(nest, entries, last) if self.in_lanes else self._cost_of_scalar_rows(nest, entries, last)
-
-    def _in_lanes(self, nest: Summary, entries: Sequence[float], last: int) -> float:
-        """The cost of rows whose elements run in lanes.
+    def cost(self, nest: Summary, counts: TripCounts) -> float:
+        """The cost of all rows.
 
         A new row is read for each entry of one level, which binds the last of the factor's variables. Entries of levels
         inside this level read the same row again. Loops around the reduction read a row again in their next iteration.
         Until then, they read at most the other rows of one segment, so the row is still in a near cache.
         """
-        leaf = entries[-1]
-        bound = min(entries[last], leaf)
-        line = line_cost(nest, self.columns, self.item, self.rows * self.beside)
-        is_tiled = self.turns != 1 and _tiles_around_dense(nest)
-        turns = -(-self.turns // nest.passes_saved) if is_tiled else self.turns
+        # Invariant: `line` is the price of a cache line of a new row, and of reading it again in all turns of the loops
+        # around the reduction. `again` is the price of a line that has just been read.
+        last, leaf = max(map(nest.walk.index, self.variables)), counts.entries[-1]
+        bound = min(counts.entries[last], leaf)
+        if not self.in_lanes:
+            # The elements of a row are contiguous. If the loop over register tiles is outermost, each tile reads them.
+            tiles = -(-self.columns // nest.lanes) if nest.loops[:1] == (nest.tile_loop,) else 1
+            lines = tiles * nest.cpu.lines(self.block * self.item)
+            return lines * bound * nest.cpu.gather(self.elements * self.item)
+        line, turns = line_cost(nest, self.columns, self.item, self.rows * self.beside), self.turns
+        again = line_cost(nest, self.columns, self.item, self.block)
         if turns != 1:
-            segment = leaf / max(entries[len(nest.head) - 1], 1.0) if nest.head else leaf
+            # Is the loop over register tiles outside of the innermost dense loop over the target?
+            inside = nest.loops[nest.loops.index(nest.tile_loop) :] if nest.tile_loop in nest.loops else ()
+            is_tiled = not set(inside).isdisjoint(nest.free_dense_vars)
+            turns = -(-turns // nest.passes_saved) if is_tiled else turns
+            segment = leaf / max(counts.entries_above(len(nest.tail)), 1.0)
             segment = min(segment, nest.position_panel or segment)
             near = nest.lanes if is_tiled else self.columns
             line += (turns - 1) * line_cost(nest, near, self.item, self.block, segment)
-        lines = bound * line
+        cost = bound * line
         if nest.tiles_outermost and self.columns > nest.lanes:  # and each tile of a row for the first time
-            lines += min(bound, self.rows) * nest.cpu.gather(self.elements * self.item)
-        again = line_cost(nest, self.columns, self.item, self.block)
+            cost += min(bound, self.rows) * nest.cpu.gather(self.elements * self.item)
         if leaf != bound:
-            lines += (leaf - bound) * turns * again
+            cost += (leaf - bound) * turns * again
         if self.beside <= 1:
-            return self.own * self.block * nest.cpu.lines(self.columns * self.item) * lines
-        apart = self.own // self.beside * self.block
-        whole, parts = nest.cpu.lines(self.beside * self.columns * self.item), -(-self.beside // nest.copies)
+            return self.slices * self.block * nest.cpu.lines(self.columns * self.item) * cost
+        # Rows that lie side by side share lines. Iterations that run at a time read them together, as `parts` parts.
+        apart = self.slices // self.beside * self.block
+        lines, parts = nest.cpu.lines(self.beside * self.columns * self.item), -(-self.beside // nest.copies)
         read = parts * nest.cpu.lines(-(-self.beside // parts) * self.columns * self.item)
-        return apart * (whole * lines + max(read - whole, 0) * leaf * turns * again)
-
-    def _cost_of_scalar_rows(self, nest: Summary, entries: Sequence[float], last: int) -> float:
-        """The cost of rows whose elements do not run in lanes, but are summed one by one. The elements of a row are
-        contiguous, and each register tile reads them again if the loop over tiles is outermost."""
-        tiles = -(-self.columns // nest.lanes) if nest.tiles_first else 1
-        lines = tiles * nest.cpu.lines(self.block * self.item)
-        return lines * min(entries[last], entries[-1]) * nest.cpu.gather(self.elements * self.item)
-
-
-def _tiles_around_dense(nest: Summary) -> bool:
-    """Whether the loop over register tiles is outside of the innermost dense loop over the target."""
-    tiles = outer_name(nest.problem, str(nest.vector))
-    dense = [name for name in nest.loops if name in nest.free_dense_vars]
-    return tiles in nest.loops and bool(dense) and nest.loops.index(tiles) < nest.loops.index(dense[-1])
+        return apart * (lines * cost + max(read - lines, 0) * leaf * turns * again)
 
 
 def find_row_gathers(nest: Summary) -> Iterator[GatheredRows]:
@@ -162,7 +150,7 @@ def find_row_gathers(nest: Summary) -> Iterator[GatheredRows]:
         )
 
 
-def cost_of_strides(nest: Summary, entries: Sequence[float]) -> float:
+def cost_of_strides(nest: Summary, counts: TripCounts) -> float:
     """The cost of the cache lines of dense tensors that a loop reads with a stride.
 
     The innermost loop over one of a tensor's variables reads with a stride if the tensor does not store that variable
@@ -176,31 +164,29 @@ def cost_of_strides(nest: Summary, entries: Sequence[float]) -> float:
             continue
         stored = [str(access.indices[axis.dim]) for axis in type_.axes if isinstance(axis, Dense)]
         last = max((v for v in stored if v in nest.order), key=nest.order.index, default="")
-        if last in stored[:-1]:
-            item = itemsize(problem, access)
-            stride = extent(problem, stored[stored.index(last) + 1 :]) * item
-            line = nest.cpu.gather(extent(problem, stored) * item) * (
-                nest.cpu.new_page if stride >= nest.cpu.page_bytes else 1.0
-            )
-            cost += line * _iterations(nest, entries, last)
+        if last not in stored[:-1]:
+            continue
+        if last in nest.walk:
+            iterations = counts.entries[nest.walk.index(last)]
+        elif nest.vector is None and last == nest.order[-1]:
+            iterations = counts.entries_above(0) * extent(problem, nest.dense)
+        else:
+            continue
+        item = itemsize(problem, access)
+        far = extent(problem, stored[stored.index(last) + 1 :]) * item >= nest.cpu.page_bytes
+        line = nest.cpu.gather(extent(problem, stored) * item) * (nest.cpu.new_page if far else 1.0)
+        cost += line * iterations
     return cost
-
-
-def _iterations(nest: Summary, entries: Sequence[float], loop: IndexVar) -> float:
-    """Return the iterations of a loop over a pattern or of a scalar innermost dense loop; 0 for any other loop."""
-    if loop in nest.walk:
-        return entries[nest.walk.index(loop)]
-    is_scalar = nest.vector is None and loop == nest.order[-1]
-    return (entries[-1] if entries else 1.0) * extent(nest.problem, nest.dense) if is_scalar else 0.0
 
 
 def indices_beside_lanes(nest: Summary, access: Access) -> tuple[IndexVar, ...]:
     """Return the target's indices that a dense tensor stores directly around the index in lanes, innermost last."""
     axes = nest.problem.type_of[access.tensor].axes
     indices = [access.indices[axis.dim] for axis in axes if isinstance(axis, Dense)]
-    around = [str(v) for v in indices if v != nest.vector]
-    found = tuple(takewhile(lambda v: v in nest.free_dense_vars, reversed(around)))
-    return found[::-1] if len(indices) == len(axes) else ()
+    if len(indices) < len(axes):
+        return ()
+    outwards = (str(v) for v in reversed(indices) if v != nest.vector)
+    return tuple(takewhile(lambda v: v in nest.free_dense_vars, outwards))[::-1]
 
 
 def mostly_read_before(cpu: CpuModel, pattern: Stored, level: int) -> bool:
@@ -210,9 +196,9 @@ def mostly_read_before(cpu: CpuModel, pattern: Stored, level: int) -> bool:
 
 def read_before(pattern: Stored, level: int) -> float:
     """The fraction of a level's entries whose coordinates are also in the previous segment; 0 if that is not known."""
-    if not isinstance(pattern, Pattern) or not pattern.format.levels[level].kind.has_pointers:
+    if not isinstance(pattern, Pattern) or not pattern.format.levels[level].kind.has_segments:
         return 0.0
-    return _read_before(pattern, level) if pattern.format.levels[level].kind.has_coordinates else 0.0
+    return _read_before(pattern, level)
 
 
 @memoize(maxsize=64)
@@ -225,9 +211,9 @@ def _read_before(pattern: Pattern, level: int) -> float:
     def entries(segments: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return an integer for each entry, made of its coordinate and of its segment's place in `segments`."""
         bounds = zip(pointers[segments].tolist(), pointers[segments + 1].tolist(), strict=True)
-        found = [coordinates[first : min(stop, first + LONGEST)] for first, stop in bounds]
-        pairs = np.repeat(np.arange(len(found)), [len(one) for one in found])
-        return pairs * pattern.shape[stored.dim] + np.concatenate(found)
+        parts = [coordinates[first : min(stop, first + LONGEST)] for first, stop in bounds]
+        places = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+        return places * pattern.shape[stored.dim] + np.concatenate(parts)
 
     here = entries(chosen)
     shared = np.intersect1d(entries(chosen - 1), here, assume_unique=stored.unique)  # of all pairs at once
@@ -245,29 +231,37 @@ def find_patterns_left_as_stored(nest: Summary, patterns: tuple[Stored, ...]) ->
     Each key of the result is the index of a pattern that stays as stored. The value is the index of a pattern with few
     entries: loops walk its entries, and look them up in the pattern of the key.
     """
-    found = {n: (move, *_lookups(nest, patterns, n)) for n, move in _moves(nest, patterns).items()}
-    return {n: binding for n, (move, lookups, binding) in found.items() if lookups < move}
+    prices = {n: (move, *_lookups(nest, patterns, n)) for n, move in _moves(nest, patterns).items()}
+    return {n: binding for n, (move, lookups, binding) in prices.items() if lookups < move}
 
 
 def _moves(nest: Summary, patterns: tuple[Stored, ...]) -> dict[int, float]:
-    """For each pattern that loops do not walk in stored order, return the cost of moving its values."""
-    problem, moved = nest.problem, dict[int, float]()
+    """For each pattern that loops do not walk in stored order, return the cost of moving its values.
+
+    A value stays within its segment of the outermost levels in which both orders agree, so a cache has to hold the
+    values of one such segment only. Within it, the new order reads one value from each innermost segment, then the next
+    value from each. So a cache has to hold only a few lines of each innermost segment. If innermost segments are long,
+    these lines have fewer bytes than all values. In a band or a mesh, neighbours stay neighbours, so most values lie
+    near the previous value.
+    """
+    problem, cpu, costs = nest.problem, nest.cpu, dict[int, float]()
     for access in problem.assignment.accesses:
         axis = problem.type_of[access.tensor].positions
-        if axis is None:
-            continue
-        names = problem.level_variables[axis.pattern]
+        names = () if axis is None else problem.level_variables[axis.pattern]
         walked = variables_in_walk_order(names, nest.walk)
-        if walked != names:
-            inner, pattern = extent(problem, [v for v in access.variables() if v not in names]), patterns[axis.pattern]
-            shared = next(n for n, (stored, var) in enumerate(zip(names, walked, strict=True)) if stored != var)
-            # Levels whose coordinates may repeat have fewer segments than they store coordinates.
-            apart = min(pattern.level_sizes[shared - 1], extent(problem, names[:shared])) if shared else 1
-            cost = nest.cpu.move_call + pattern.nse * _move(
-                nest.cpu, pattern, max(apart, 1), inner, itemsize(problem, access)
-            )
-            moved[axis.pattern] = moved.get(axis.pattern, 0.0) + cost
-    return moved
+        if axis is None or walked == names:
+            continue
+        pattern, inner = patterns[axis.pattern], extent(problem, [v for v in access.variables() if v not in names])
+        size, shared = inner * itemsize(problem, access), next(n for n, v in enumerate(walked) if names[n] != v)
+        # Levels whose coordinates may repeat have fewer segments than they store coordinates.
+        apart = min(pattern.level_sizes[shared - 1], extent(problem, names[:shared])) if shared else 1
+        segments, lines = (1, *pattern.level_sizes)[-2], cpu.lines(size)
+        near = min(pattern.nse * size, segments * cpu.near_lines * lines * cpu.line_bytes) / max(apart, 1)
+        far = 1 - read_before(pattern, len(pattern.format.levels) - 1)
+        # A cache line is missed once, however many values of the entry are in it.
+        move = cpu.move * inner + cpu.far_move * lines * far * cpu.gather(near)
+        costs[axis.pattern] = costs.get(axis.pattern, 0.0) + (cpu.move_call + pattern.nse * move)
+    return costs
 
 
 def _lookups(nest: Summary, patterns: tuple[Stored, ...], number: int) -> tuple[float, int]:
@@ -278,58 +272,35 @@ def _lookups(nest: Summary, patterns: tuple[Stored, ...], number: int) -> tuple[
     levels of one variable, or holds the result's values.
     """
     names, pattern = nest.problem.level_variables, patterns[number]
-    own, on = names[number], nest.problem.type_of[nest.problem.target.tensor].positions
-    if not isinstance(pattern, Pattern) or (on is not None and on.pattern == number) or len(set(own)) < len(own):
+    variables, on = names[number], nest.problem.type_of[nest.problem.target.tensor].positions
+    is_diagonal, is_result = len(set(variables)) < len(variables), on is not None and on.pattern == number
+    if not isinstance(pattern, Pattern) or is_result or is_diagonal:
         return inf, -1
     # A lookup needs the coordinates of all variables of the pattern: the other one binds the walk down to the last.
-    around = set(nest.walk[: max(map(nest.walk.index, own)) + 1])
+    around = set(nest.walk[: max(map(nest.walk.index, variables)) + 1])
     others = [
         (patterns[n].nse, n)
         for n in nest.statement.patterns
         if n != number and around <= set(names[n]) and variables_in_walk_order(names[n], nest.walk) == names[n]
     ]
     entries, binding = min(others, default=(inf, -1))
-    levels = zip(pattern.format.levels, pairwise((1, *pattern.level_sizes)), strict=True)
-    located = sum(_bisection(nest.cpu, n / max(above, 1), n) for level, (above, n) in levels if not level.kind.is_full)
+    cpu, located = nest.cpu, 0.0
+    for level, (above, stored) in zip(pattern.format.levels, pairwise((1, *pattern.level_sizes)), strict=True):
+        if level.kind.is_full:
+            continue
+        # The last steps of a bisection are in one cache line: log2(16) = 4 steps, for 16 coordinates in a line. Each
+        # earlier step reads another line anywhere in the level.
+        steps = log2(1 + stored / max(above, 1))
+        far = max(steps - log2(cpu.line_bytes / cpu.coordinate_bytes), 1.0)
+        located += cpu.bisection + steps + far * cpu.gather(cpu.coordinate_bytes * stored)
     return entries * located, binding
 
 
-def _bisection(cpu: CpuModel, segment: float, stored: int) -> float:
-    """The cost of locating a coordinate in a segment of a level that stores `stored` coordinates in all.
-
-    The last steps of the bisection are in one cache line. Each earlier step reads another line anywhere in the level.
-    """
-    # A line has 16 coordinates, so the last log2(16) = 4 steps read no further line.
-    steps, size = log2(1 + segment), cpu.coordinate_bytes * stored
-    return cpu.bisection + steps + max(steps - log2(cpu.line_bytes / cpu.coordinate_bytes), 1.0) * cpu.gather(size)
-
-
-def _move(cpu: CpuModel, pattern: Stored, apart: int, inner: int, item: int) -> float:
-    """Return the cost of moving one entry's `inner` values, which have `item` bytes each and lie side by side.
-
-    The old and the new order agree in some outermost levels, which have `apart` segments. A value stays within its
-    segment, so a cache has to hold the values of one segment only. Within this segment, the new order reads one value
-    from each innermost segment, then the next value from each. So a cache has to hold only a few lines of each
-    innermost segment. If innermost segments are long, these lines have fewer bytes than all values. In a band or a
-    mesh, neighbours stay neighbours, so most values lie near the previous value.
-    """
-    if not pattern.format.levels:
-        return cpu.move * inner
-    segments, lines = (1, *pattern.level_sizes)[-2], -(-inner * item // cpu.line_bytes)
-    # The bytes that have to stay near.
-    near = min(pattern.nse * inner * item, segments * cpu.near_lines * lines * cpu.line_bytes) / apart
-    far = 1 - read_before(pattern, len(pattern.format.levels) - 1)
-    # A cache line is missed once, however many values of the entry are in it.
-    return cpu.move * inner + cpu.far_move * lines * far * cpu.gather(near)
-
-
 def transposition_cost(nest: Summary) -> float:
-    """The cost of transposing dense tensors."""
-    if not nest.tensors_to_transpose:
-        return 0.0
-    moved = (access for access in nest.problem.assignment.accesses if access.tensor in nest.tensors_to_transpose)
-    sizes = ((extent(nest.problem, access.variables()), itemsize(nest.problem, access)) for access in moved)
-    return sum(
-        n * (nest.cpu.far_transpose if n * bytes_ >= nest.cpu.last_cache_bytes else nest.cpu.transpose)
-        for n, bytes_ in sizes
-    )
+    cost = 0.0
+    for access in nest.problem.assignment.accesses:
+        if access.tensor in nest.tensors_to_transpose:
+            elements = extent(nest.problem, access.variables())
+            is_far = elements * itemsize(nest.problem, access) >= nest.cpu.last_cache_bytes
+            cost += elements * (nest.cpu.far_transpose if is_far else nest.cpu.transpose)
+    return cost

@@ -4,6 +4,9 @@ The outermost loops of a candidate run over the index variables of the patterns'
 patterns in that order. If a pattern is stored in another order, they walk a transposed index. The inner loops run over
 the other variables, which belong to dense axes only. If the innermost loop over patterns is a reduction, the loops over
 dense indices of the target are put around it, so that the sum stays in registers.
+
+Candidates are written in the language of Senanayake et al. (2020). Their choices, the order of loops and the tiles, are
+those that Scorch makes automatically as well (Yan et al., 2024). Here each candidate gets a price.
 """
 
 from __future__ import annotations
@@ -31,13 +34,15 @@ MOST_PANELS = 64  # the most panels that a float32 sum may be cut into: the pane
 
 Names = tuple[str, ...]
 Steps = tuple[Transformation, ...]
+Alternative = tuple[Steps, Names]
+"""Steps, and the names of the loops after these steps are applied to the canonical nest."""
 
 
 def candidates(
     problem: Problem,
     patterns: Sequence[Stored] = (),
     as_stored: bool = False,
-    given: Summary | None = None,
+    start: Summary | None = None,
     orders: Sequence[tuple[IndexVar, ...] | None] = (),
     outer: tuple[IndexVar, ...] = (),
     is_open: Callable[[Summary], bool] | None = None,
@@ -46,14 +51,14 @@ def candidates(
 
     Args:
         as_stored: whether patterns and dense tensors stay in their storage orders.
-        given: the nest after the steps that are fixed. Candidates add other steps to the fixed steps.
+        start: the nest after the steps that are fixed. Candidates add other steps to the fixed steps.
         orders: for each pattern, the order of its variables with which loops have to agree; None if any order will do.
         outer: the variables of the outermost loops, which run over single coordinates.
         is_open: a function that decides whether some candidates are left out. It takes a nest, and looks at the order
             of the patterns' variables and at the variable in lanes. It returns whether candidates with the same order
             and lanes may include the cheapest candidate. By default, no candidates are left out.
     """
-    start = Summary.canonical(problem, concordant=not as_stored) if given is None else given
+    start = Summary.canonical(problem, concordant=not as_stored) if start is None else start
     vectors = _vectors(start, outer)
     for walk in dict.fromkeys(_walks(start, patterns, as_stored)):
         first = tuple(v for v in outer if v in walk)
@@ -67,19 +72,19 @@ def candidates(
                 continue
             for steps, loops in _alternatives(probe, patterns, outer):
                 # The steps of an alternative are legal by themselves: only given steps can conflict with them.
-                found = _add_steps(start, steps) if start.steps else probe.instead(loops, steps)
-                if found is not None:
-                    yield found
+                candidate = _add_steps(start, steps) if start.steps else probe.instead(loops, steps)
+                if candidate is not None:
+                    yield candidate
 
 
 def _walks(start: Summary, patterns: Sequence[Stored], as_stored: bool) -> Iterator[tuple[IndexVar, ...]]:
     """Yield the orders of the patterns' variables in which loops can walk the patterns."""
-    if start.first("reorder") is not None:
-        known = zip(start.problem.level_variables, patterns, strict=True) if patterns and not as_stored else ()
-        if all(is_concordant(names, start.walk, pattern) for names, pattern in known):
-            yield start.walk
-    else:
+    if start.first("reorder") is None:
         yield from concordant_orders(start.problem) if as_stored else legal_orders(start.problem, patterns)
+        return
+    stored = zip(start.problem.level_variables, patterns, strict=True) if patterns and not as_stored else ()
+    if all(is_concordant(names, start.walk, pattern) for names, pattern in stored):
+        yield start.walk
 
 
 def _vectors(start: Summary, outer: Sequence[IndexVar]) -> list[IndexVar | None]:
@@ -89,41 +94,43 @@ def _vectors(start: Summary, outer: Sequence[IndexVar]) -> list[IndexVar | None]
     problem = start.problem
     if problem.is_assembly or problem.derived:
         return [None]
-    walked = {v for names in problem.walks for v in names}  # leading axes included
-    skipped = {*walked, *start.fusions, *outer}
-    found = [v for v in problem.assignment.variables() if v not in skipped and _vectorizes(start, v)]
-    return [*found, *([] if any(_stands_innermost(start, v) for v in found) else [None])]
+    skipped = {*(v for names in problem.walks for v in names), *start.fusions, *outer}  # leading axes included
+    vectors: list[IndexVar | None] = []
+    for var in problem.assignment.variables():
+        if var in skipped or (problem.size[var] or 0) < 2:
+            continue
+        # No tensor may have the variable twice, and each tensor that has it can store it innermost.
+        carriers = (a for a in problem.assignment.accesses if var in a.variables())
+        if all(start.stores_innermost(a, var) and not a.indirections() for a in carriers):
+            vectors.append(var)
+    return vectors if any(_stands_innermost(start, str(v)) for v in vectors) else [*vectors, None]
 
 
 def _probe(start: Summary, walk: tuple[IndexVar, ...], vector: IndexVar | None, patterns: Sequence[Stored]) -> Summary:
     """Make a nest with the facts that all candidates with these two properties share: the order `walk` of the patterns'
     variables, and the variable in lanes."""
     problem = start.problem
-    rest = (v for v in start.order if v not in walk)
-    order = problem.without_derived((*walk, *rest)) if problem.derived else (*walk, *rest)
+    order = (*walk, *(v for v in start.order if v not in walk))
+    order = problem.without_derived(order) if problem.derived else order
     loops = tuple(v for v in order if v != vector)
     steps = () if vector is None else (Vectorize(vector),)
     probe = Summary(problem, 0, loops, steps, steps, start.concordant).knowing(start, StatementFacts)
     if problem.derived:
         return probe
-    probe = probe.with_facts(walk=walk, vector=vector)
-    return probe.with_facts(single=_single(start, walk, patterns)) if patterns else probe
-
-
-def _single(start: Summary, walk: tuple[IndexVar, ...], patterns: Sequence[Stored]) -> frozenset[IndexVar]:
-    """The fact `OrderFacts.single` of nests that walk transposed indices, whose levels no problem has yet."""
-    found: set[IndexVar] = set()
-    for n in start.statement.patterns:
-        names = start.problem.level_variables[n]
-        single = single_levels(names, walk, patterns[n])
-        found.update(var for var, one in zip(variables_in_walk_order(names, walk), single, strict=True) if one)
-    return frozenset(found.intersection(walk[1:]))
+    probe.with_facts(walk=walk, vector=vector)
+    if patterns:  # a nest may walk transposed indices, whose levels the problem does not have yet
+        single: set[IndexVar] = set()
+        for n in start.statement.patterns:
+            names = problem.level_variables[n]
+            levels = zip(variables_in_walk_order(names, walk), single_levels(names, walk, patterns[n]), strict=True)
+            single.update(var for var, is_single in levels if is_single)
+        probe.with_facts(single=frozenset(single.intersection(walk[1:])))
+    return probe
 
 
 def _add_steps(start: Summary, steps: Steps) -> Summary | None:
     """Add `steps` to the nest `start`, except for those that its own steps replace. Returns None if one is illegal."""
-    fixed = {step.keyword for step in start.steps}
-    found = start
+    fixed, nest = {step.keyword for step in start.steps}, start
     for step in steps:
         if isinstance(step, Reorder):
             step = _with_outer_loops(step, start)
@@ -133,12 +140,11 @@ def _add_steps(start: Summary, steps: Steps) -> Summary | None:
             continue
         if isinstance(step, Split) and step.loop in start.splits:
             continue
-        if step.check(found) is not None:
-            if isinstance(step, Precompute):  # the sums stay where they are
-                continue
+        if step.check(nest) is None:
+            nest = nest.then(step)
+        elif not isinstance(step, Precompute):  # without this step, the sums stay where they are
             return None
-        found = found.then(step)
-    return found
+    return nest
 
 
 def _with_outer_loops(step: Reorder, start: Summary) -> Reorder:
@@ -147,39 +153,30 @@ def _with_outer_loops(step: Reorder, start: Summary) -> Reorder:
     The outer loop of a split is put directly around the inner loop. But a loop over panels of a pattern's variable is
     put around all loops over the pattern.
     """
-    found: list[str] = []
+    loops: list[str] = []
+    # The loops over panels of coordinates of a level, and not of its positions.
+    panels = {n: v for n, v in start.outer.items() if v in start.pattern_vars and v not in start.positions}
     for var in step.loops:
         fused = [name for name, parts in start.fusions.items() if var in parts]
-        panels = [name for name, v in start.outer.items() if v == var and _is_panel(start, v)]
         names = fused or [name for name, v in start.outer.items() if v == var and name not in panels] + [var]
-        found += [name for name in names if name in start.loops and name not in found]
-    for name, var in start.outer.items():
-        if _is_panel(start, var) and name in start.loops:
-            own = {v for names in start.problem.level_variables if var in names for v in names}
-            at = min(n for n, loop in enumerate(found) if own.intersection(start.variables_of(loop)))
-            found.insert(at, name)
-    return Reorder(tuple(found))
+        loops += [name for name in names if name in start.loops and name not in loops]
+    for name, var in panels.items():
+        if name in start.loops:
+            variables = {v for names in start.problem.level_variables if var in names for v in names}
+            at = min(n for n, loop in enumerate(loops) if variables.intersection(start.variables_of(loop)))
+            loops.insert(at, name)
+    return Reorder(tuple(loops))
 
 
-def _is_panel(start: Summary, var: IndexVar) -> bool:
-    """Whether a split of the loop over `var` divides the coordinates of a level of a pattern, not its positions."""
-    return var in start.pattern_vars and var not in start.positions
-
-
-def _alternatives(
-    probe: Summary, patterns: Sequence[Stored], outer: tuple[IndexVar, ...]
-) -> Iterator[tuple[Steps, Names]]:
-    """Yield the alternatives for one order of the patterns' variables and one variable in lanes.
-
-    Each alternative is a tuple of steps, with the names of the loops after these steps are applied to the canonical
-    nest.
-    """
+def _alternatives(probe: Summary, patterns: Sequence[Stored], outer: tuple[IndexVar, ...]) -> Iterator[Alternative]:
+    """Yield the alternatives for one order of the patterns' variables and one variable in lanes."""
     summed = _inside(loops_to_precompute(probe), outer)
-    of_dense = tuple(map(Precompute, filter(None, [() if summed else _inside(dense_first(probe), outer)])))
+    dense = () if summed else _inside(dense_first(probe), outer)
+    of_dense: Steps = (Precompute(dense),) if dense else ()
     saves_in_lanes = not summed and probe.saves_in_lanes  # asked here, so that the first candidate knows the answer
     lanes = default_lanes(probe, str(probe.vector)) if outer and probe.vector else _lanes(probe, probe.cpu.tile_bytes)
     steps, loops = _order_and_tile(probe, bool(summed) and summed == probe.tail, lanes, outer)
-    first = (Precompute(summed),) if summed else of_dense
+    first: Steps = (Precompute(summed),) if summed else of_dense
     yield (*steps, *first), loops
     # In the first alternative each tile computes the sums `summed` again. Here they are computed once, but the sums
     # around them add to the target in memory (`precompute.tiles_among_sums`).
@@ -192,25 +189,11 @@ def _alternatives(
     if not outer and owns_tiles(probe) and copies_reason(probe.instead(probe.walk, ()), probe.walk[0]) is None:
         steps, loops = _order_and_tile(probe, False, default_lanes(probe, str(probe.vector)), outer, owned=False)
         yield (*steps, *first), loops
-    jammed = _find_loop_to_jam(probe) if not summed else None
-    # Shared loops run over single coordinates. Only a dense statement may jam the innermost one (`blocks.py`).
-    if jammed is not None and (jammed not in outer or (jammed == outer[-1] and not probe.walk)):
-        in_blocks = not outer and _runs_over_rows_of_blocks(probe, jammed)
-        of_blocks = in_blocks or _is_axis_of_blocks(probe, str(probe.vector))
-        lanes = _lanes(probe, probe.cpu.block_tile_bytes if of_blocks else probe.cpu.jam_tile_bytes)
-        copies = _copies(probe, jammed, lanes)
-        steps, loops = _order_and_tile(probe, False, lanes, outer, in_blocks=in_blocks)
-        jam = UnrollAndJam(jammed, copies)
-        yield (*steps, *of_dense, jam), loops
-        if not outer and _can_panel_positions(probe, patterns):
-            steps, loops = _in_position_panels(probe, lanes)
-            yield (*steps, jam), loops
-    if outer:
-        return
-    if not summed and _can_panel(probe) and _has_segments(probe, patterns):
-        yield from (_in_panels(probe, size) for size in probe.cpu.panel_rows if _few_panels(probe, size))
-    if not summed and _can_stand_inside_tiles(probe):
-        yield _inside_tiles(probe)
+    if not summed:
+        yield from _jam(probe, patterns, outer, of_dense)
+    if not summed and not outer:
+        yield from _in_panels(probe, patterns)
+        yield from _inside_tiles(probe)
 
 
 def _inside(summed: tuple[IndexVar, ...], outer: tuple[IndexVar, ...]) -> tuple[IndexVar, ...]:
@@ -220,7 +203,7 @@ def _inside(summed: tuple[IndexVar, ...], outer: tuple[IndexVar, ...]) -> tuple[
 
 def _order_and_tile(
     probe: Summary, sums_all: bool, lanes: int, outer: tuple[IndexVar, ...], owned: bool = True, in_blocks: bool = False
-) -> tuple[Steps, Names]:
+) -> Alternative:
     """The steps that order the loops and make register tiles, and the names of the loops after these steps.
 
     If the variable in lanes is an index of the target, the loop over tiles is put around the reductions. It is the
@@ -274,13 +257,39 @@ def default_lanes(nest: Summary, var: IndexVar) -> int:
     return max(1, min(nest.cpu.tile_bytes // nest.itemsize, nest.problem.size[var] or 1))
 
 
+def _jam(
+    probe: Summary, patterns: Sequence[Stored], outer: tuple[IndexVar, ...], precomputed: Steps
+) -> Iterator[Alternative]:
+    """Yield the alternatives in which several iterations of a loop run at a time.
+
+    Each iteration has a register tile of its own, and all of them use a row that is loaded once. This is the register
+    blocking of dense products (Goto and van de Geijn, 2008).
+    """
+    jammed, cpu = _find_loop_to_jam(probe), probe.cpu
+    # Shared loops run over single coordinates. Only a dense statement may jam the innermost one (`shared_panels.py`).
+    if jammed is None or (jammed in outer and (jammed != outer[-1] or probe.walk)):
+        return
+    lies_beside = _lie_beside(probe, jammed)
+    # Does a dense loop around a sum over entries run over an axis of the blocks that these entries have?
+    around_sum = bool(not outer and probe.head and probe.tail and jammed in probe.free_dense_vars)
+    in_blocks = around_sum and not lies_beside and _is_axis_of_blocks(probe, jammed)
+    of_blocks = in_blocks or _is_axis_of_blocks(probe, str(probe.vector))
+    lanes = _lanes(probe, cpu.block_tile_bytes if of_blocks else cpu.jam_tile_bytes)
+    # As many tiles as fit the registers, or as many short rows as fill one register tile. At least two iterations.
+    fitting = (cpu.tile_bytes if lies_beside else cpu.jam_bytes) // (lanes * probe.itemsize)
+    jam = UnrollAndJam(jammed, min(probe.problem.size[jammed] or cpu.jam_rows, cpu.jam_rows, max(2, fitting)))
+    steps, loops = _order_and_tile(probe, False, lanes, outer, in_blocks=in_blocks)
+    yield (*steps, *precomputed, jam), loops
+    if not outer:
+        yield from _in_position_panels(probe, patterns, lanes, jam)
+
+
 def _find_loop_to_jam(probe: Summary) -> IndexVar | None:
     """Return the loop that gets faster if several of its iterations run at a time, or None if there is no such loop.
 
     The loop is the innermost one outside all reductions. The loops inside must be the same for all of its coordinates.
     They must read rows that these coordinates share, or short rows that lie side by side.
     """
-    problem = probe.problem
     if probe.vector not in probe.free_vars or not probe.is_product or probe.precompute_loops:
         return None
     # A loop over stored entries differs from row to row. So either a dense loop goes around a sum over entries, or all
@@ -289,18 +298,12 @@ def _find_loop_to_jam(probe: Summary) -> IndexVar | None:
     if not (entries if probe.free_dense_vars and entries else probe.scalar_reductions and not entries):
         return None
     loops = [v for v in (*probe.head, *probe.free_dense_vars) if v not in probe.single]
-    if not loops or loops[-1] in probe.batch or problem.size[loops[-1]] in (0, 1):
+    if not loops or loops[-1] in probe.batch or probe.problem.size[loops[-1]] in (0, 1):
         return None
-    own = probe.entry_vars if loops[-1] in probe.walk else {loops[-1]}
-    shared = [f for f in probe.factors if probe.vector in f.variables() and not own & {*f.variables()}]
-    return loops[-1] if shared or _lie_beside(probe, loops[-1]) else None
-
-
-def _runs_over_rows_of_blocks(probe: Summary, jammed: IndexVar) -> bool:
-    """Whether a dense loop around a sum over entries is an axis of the blocks that these entries have."""
-    if not (probe.head and probe.tail and jammed in probe.free_dense_vars):
-        return False
-    return _is_axis_of_blocks(probe, jammed) and not _lie_beside(probe, jammed)
+    # A row in lanes is shared if no index of it differs between the iterations.
+    changed = probe.vars_changed_by(loops[-1])
+    is_shared = any(probe.vector in names and changed.isdisjoint(names) for names in probe.factor_vars)
+    return loops[-1] if is_shared or _lie_beside(probe, loops[-1]) else None
 
 
 def _is_axis_of_blocks(probe: Summary, var: IndexVar) -> bool:
@@ -319,140 +322,87 @@ def _lie_beside(probe: Summary, var: IndexVar) -> bool:
     return any(indices_beside_lanes(probe, f)[-1:] == (var,) for f in gathered)
 
 
-def _copies(probe: Summary, jammed: IndexVar, lanes: int) -> int:
-    """Return how many coordinates of the jammed variable run at a time."""
-    tile, most = lanes * probe.itemsize, probe.cpu.tile_bytes if _lie_beside(probe, jammed) else probe.cpu.jam_bytes
-    return min(probe.problem.size[jammed] or probe.cpu.jam_rows, probe.cpu.jam_rows, max(2, most // tile))
-
-
-def _in_panels(probe: Summary, size: int) -> tuple[Steps, Names]:
-    """Divide the innermost reduction into panels, inside the loop over tiles, and copy the rows of each panel.
+def _in_panels(probe: Summary, patterns: Sequence[Stored]) -> Iterator[Alternative]:
+    """Divide the reduction over stored entries into panels, inside the loop over tiles, and copy each panel's rows.
 
     It pays where entries read the rows of a large tensor often: a pruned layer (80 % zeros, 1,024 x 2,048 by 256
     columns) takes 0.62 of the time.
     """
-    vector, (reduced,), gathered = probe.vector, probe.tail, probe.only_row_factor
-    assert vector is not None
-    assert gathered is not None
-    tiles, panels = outer_name(probe.problem, vector), outer_name(probe.problem, reduced)
+    problem, vector, gathered = probe.problem, probe.vector, probe.only_row_factor
+    if vector is None or vector not in probe.free_vars or gathered is None or not probe.is_product or not patterns:
+        return
+    # The reduction has to be the only one, and the only loop inside the loops over the target.
+    if probe.batch or probe.free_dense_vars or probe.scatters or probe.scalar_reductions:
+        return
+    if len(problem.level_variables) != 1 or len(probe.tail) != 1 or not probe.head:
+        return
+    # Threads have enough tiles to divide.
+    lanes, (reduced,), (names,) = _lanes(probe, probe.cpu.tile_bytes), probe.tail, problem.level_variables
+    if extent(problem, (vector,)) < probe.cpu.inner_tiles * lanes or len(names) > len(set(names)):
+        return
+    # Segments have ascending coordinates, so that each panel continues where the previous one left them. In another
+    # order a transposed index is walked, whose levels inside the outermost one are compressed and unique.
+    levels = patterns[0].format.levels[: len(names)]
+    ascending = levels[-1].kind.has_pointers and all(x.unique and not x.kind.is_branchless for x in levels)
+    if not ascending and levels_in_walk_order(names, probe.walk) == tuple(range(len(names))):
+        return
+    tiles, panels = outer_name(problem, vector), outer_name(problem, reduced)
     loops = (tiles, panels, *probe.head, reduced)
-    steps = (
-        Reorder((vector, *probe.head, reduced)),
-        Split(vector, _lanes(probe, probe.cpu.tile_bytes)),
-        Vectorize(vector),
-        Split(reduced, size),
-        Reorder(loops),
-        CacheRead(gathered.tensor, panels),
-    )
-    return steps, loops
+    order, tiling = Reorder((vector, *probe.head, reduced)), (Split(vector, lanes), Vectorize(vector))
+    rows = problem.size[reduced]
+    for size in probe.cpu.panel_rows:
+        # The sums of panels are added in memory. A float32 sum is rounded once for each panel, so few are allowed.
+        if problem.accumulator != "float32" or (rows is not None and rows <= MOST_PANELS * size):
+            yield (order, *tiling, Split(reduced, size), Reorder(loops), CacheRead(gathered.tensor, panels)), loops
 
 
-def _in_position_panels(probe: Summary, lanes: int) -> tuple[Steps, Names]:
+def _in_position_panels(
+    probe: Summary, patterns: Sequence[Stored], lanes: int, jam: UnrollAndJam
+) -> Iterator[Alternative]:
     """Divide the positions of a reduction into panels, and put the loop over panels around the target's dense loops.
 
-    Each iteration of the dense loops reads the same rows that a panel selects, and a near cache holds these rows.
-    """
-    vector, reduced = probe.vector, probe.tail[0]
-    assert vector is not None
-    panels, tiles = outer_name(probe.problem, reduced), outer_name(probe.problem, vector)
-    inner = (*probe.free_dense_vars, vector, *probe.tail)
-    steps = (
-        Reorder((*probe.batch, *probe.head, *inner)),
-        Pos(reduced),
-        Split(reduced, probe.cpu.panel_positions),
-        Reorder((*probe.batch, *probe.head, panels, *inner)),
-        Split(vector, lanes),
-        Vectorize(vector),
-    )
-    return steps, (*probe.batch, *probe.head, panels, *probe.free_dense_vars, tiles, *probe.tail)
-
-
-def _can_panel_positions(probe: Summary, patterns: Sequence[Stored]) -> bool:
-    """Whether panels of positions are legal, and segments are long enough for them.
-
-    So that no precision is lost, the sums of panels are added up in a float64 copy of the target, which has to fit the
+    Each iteration of the dense loops reads the same rows that a panel selects, and a near cache holds these rows. So
+    that no precision is lost, the sums of panels are added up in a float64 copy of the target, which has to fit the
     last cache.
     """
-    if probe.scatters or probe.scalar_reductions or not probe.head or not probe.tail or not probe.free_dense_vars:
-        return False
-    wide = 8 * extent(probe.problem, probe.problem.target.variables())  # bytes of the target in float64 (`widen`)
-    if probe.problem.type_of[probe.problem.target.tensor].positions is not None or wide > probe.cpu.last_cache_bytes:
-        return False
-    walked = probe.level_walked_by(probe.tail[0])
-    if Pos(probe.tail[0]).check(probe) is not None or walked is None or not (walked.level or walked.above):
-        return False
-    entries = max((pattern.nse for pattern in patterns), default=0)
+    problem, vector, cpu = probe.problem, probe.vector, probe.cpu
+    if vector is None or probe.scatters or probe.scalar_reductions:
+        return
+    if not probe.head or not probe.tail or not probe.free_dense_vars:
+        return
+    wide = 8 * extent(problem, problem.target.variables())  # bytes of the target in float64 (`widen`)
+    if problem.type_of[problem.target.tensor].positions is not None or wide > cpu.last_cache_bytes:
+        return
+    reduced = probe.tail[0]
+    walked = probe.level_walked_by(reduced)
+    if Pos(reduced).check(probe) is not None or walked is None or not (walked.level or walked.above):
+        return
     # The extent of the head bounds the number of segments. So a segment has more than two panels on average.
-    return entries > 2 * probe.cpu.panel_positions * extent(probe.problem, probe.head)
+    entries = max((pattern.nse for pattern in patterns), default=0)
+    if entries <= 2 * cpu.panel_positions * extent(problem, probe.head):
+        return
+    panels, around = outer_name(problem, reduced), (*probe.batch, *probe.head)
+    inner = (*probe.free_dense_vars, vector, *probe.tail)
+    divide = (Reorder((*around, *inner)), Pos(reduced), Split(reduced, cpu.panel_positions))
+    steps = (*divide, Reorder((*around, panels, *inner)), Split(vector, lanes), Vectorize(vector), jam)
+    yield steps, (*around, panels, *probe.free_dense_vars, outer_name(problem, vector), *probe.tail)
 
 
-def _inside_tiles(probe: Summary) -> tuple[Steps, Names]:
-    """Move loops over patterns inside the loop over tiles: a near cache then holds one tile of each selected row."""
-    vector = probe.vector
-    assert vector is not None
-    steps = (Reorder((vector, *probe.walk)), Split(vector, _lanes(probe, probe.cpu.tile_bytes)), Vectorize(vector))
-    return steps, (outer_name(probe.problem, vector), *probe.walk)
-
-
-def _can_stand_inside_tiles(probe: Summary) -> bool:
-    """Whether all loops over patterns can be inside the loop over register tiles of the target.
+def _inside_tiles(probe: Summary) -> Iterator[Alternative]:
+    """Move all loops over patterns inside the loop over register tiles of the target.
 
     The nearest cache then holds one tile of all rows that entries read: 60 x 60 with 244 entries on 10,000 columns
     takes 0.55 of the time.
 
     There must be no other loops, enough tiles for all threads, and no reduction outside the loops over the target.
     """
-    if probe.vector not in probe.free_vars or probe.scatters or not probe.head or not probe.tail:
-        return False
+    vector, lanes = probe.vector, _lanes(probe, probe.cpu.tile_bytes)
+    if vector is None or vector not in probe.free_vars or probe.scatters or not probe.head or not probe.tail:
+        return
     others = probe.batch or probe.free_dense_vars or probe.scalar_reductions or probe.problem.is_assembly
-    return not others and extent(probe.problem, (str(probe.vector),)) >= probe.cpu.inner_tiles * _lanes(
-        probe, probe.cpu.tile_bytes
-    )
-
-
-def _can_panel(probe: Summary) -> bool:
-    """Whether the reduction over stored entries can be divided into panels, inside the loop over tiles.
-
-    It has to be the only reduction, and the only loop inside the loops over the target.
-    """
-    problem = probe.problem
-    if len(problem.level_variables) != 1 or not probe.is_product:
-        return False
-    if probe.batch or probe.free_dense_vars or len(probe.tail) != 1 or not probe.head:
-        return False
-    if probe.scatters or probe.scalar_reductions:
-        return False
-    return probe.vector in probe.free_vars and probe.only_row_factor is not None
-
-
-def _few_panels(probe: Summary, panel: int) -> bool:
-    """Whether sums of panels can be added up in memory: in float32 only if there are few panels, else always."""
-    # size / panel ≤ MOST_PANELS: the sum in memory is rounded once for each panel.
-    size = probe.problem.size[probe.tail[-1]]
-    return probe.problem.accumulator != "float32" or (size is not None and size <= MOST_PANELS * panel)
-
-
-def _has_segments(probe: Summary, patterns: Sequence[Stored]) -> bool:
-    """Whether the innermost level has segments of ascending coordinates, and threads have enough tiles to divide."""
-    size = probe.problem.size[probe.vector] if probe.vector is not None else None
-    if not patterns or size is None or size < probe.cpu.inner_tiles * _lanes(probe, probe.cpu.tile_bytes):
-        return False
-    (names,) = probe.problem.level_variables
-    levels = patterns[0].format.levels[: len(names)]
-    own_order = levels_in_walk_order(names, probe.walk) == tuple(range(len(names)))
-    unique = all(not level.kind.is_branchless and level.unique for level in levels)
-    # In another order a transposed index is walked, whose levels inside the outermost one are compressed and unique.
-    return len(names) == len(set(names)) and (not own_order or (unique and levels[-1].kind.has_pointers))
-
-
-def _vectorizes(start: Summary, var: IndexVar) -> bool:
-    """Whether `var` can run in lanes: no tensor has it twice, and each tensor that has it can store it innermost."""
-    problem = start.problem
-    size = problem.size[var]
-    if size is None or size < 2:
-        return False
-    carriers = [a for a in problem.assignment.accesses if var in a.variables()]
-    return all(start.stores_innermost(a, var) and not a.indirections() for a in carriers)
+    if not others and extent(probe.problem, (vector,)) >= probe.cpu.inner_tiles * lanes:
+        steps = (Reorder((vector, *probe.walk)), Split(vector, lanes), Vectorize(vector))
+        yield steps, (outer_name(probe.problem, vector), *probe.walk)
 
 
 def _stands_innermost(start: Summary, var: IndexVar) -> bool:

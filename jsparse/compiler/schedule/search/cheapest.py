@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf, prod
@@ -59,18 +59,21 @@ def plan(
     index variables in contradicting orders. Callers check `legality.has_legal_order` first and convert a pattern.
     Raises ScheduleError if a step of `schedule` is illegal.
     """
-    known = tuple(patterns)
+    stored = tuple(patterns)
     if schedule is not None and schedule is not NOTHING:
-        return _as_asked(problem, known, as_stored, schedule)
-    prices = Prices(known)
+        return _as_asked(problem, stored, as_stored, schedule)
+    prices = Prices(stored)
     cost, _, chosen = _price_candidates(problem, prices, as_stored, outer=outer, cheapest_only=True)[0]
+
     # The search has left out candidates; all of them are priced only if someone asks for `Plan.alternatives`.
-    rejected = partial(_price_rejected, problem, known, as_stored, outer)
+    def rejected() -> Candidates:
+        return _name_candidates(_price_candidates(problem, Prices(stored), as_stored, outer=outer)[1:])
+
     # Blocks of rows add one loop to the chosen nest, and keep the order of its other loops.
-    blocks = None if as_stored or outer else paying_blocks(chosen, known)
+    blocks = None if as_stored or outer else paying_blocks(chosen, stored)
     if blocks is None:
-        return plan_as(chosen, cost, known, rejected, as_stored, prices.trip_counts(chosen), not outer)
-    divided, used = in_blocks(problem, known, blocks)
+        return plan_as(chosen, cost, stored, rejected, as_stored, prices.trip_counts(chosen), not outer)
+    divided, used = in_blocks(problem, stored, blocks)
     return _restate_plan(plan_as(with_block_loop(chosen, divided, blocks), cost, used, rejected), problem, blocks)
 
 
@@ -85,23 +88,20 @@ def _as_asked(problem: Problem, patterns: tuple[Stored, ...], as_stored: bool, s
     """Return the cheapest plan that has the steps and the layout of the given schedule."""
     schedule.layout.check(problem)
     blocks, layout = find_blocks_in_layout(schedule.layout, problem, patterns)
-    if blocks is None:
-        return _legal(_price_candidates(problem, Prices(patterns), as_stored, schedule), patterns, as_stored)
-    divided, used = in_blocks(problem, patterns, blocks)
     asked = Schedule(schedule.steps, layout)
-    return _restate_plan(
-        _legal(_price_candidates(divided, Prices(used), as_stored, asked), used, as_stored), problem, blocks
-    )
+    if blocks is None:
+        return _cheapest_legal(problem, patterns, as_stored, asked)
+    divided, used = in_blocks(problem, patterns, blocks)
+    return _restate_plan(_cheapest_legal(divided, used, as_stored, asked), problem, blocks)
 
 
-def _restate_plan(found: Plan, problem: Problem, blocks: RowBlocks) -> Plan:
-    """Return the plan `found` as a plan of the given problem.
+def _restate_plan(divided: Plan, problem: Problem, blocks: RowBlocks) -> Plan:
+    """Return a plan of the problem with one more index variable, the number of a row block, as a plan of `problem`.
 
-    The plan `found` is a plan of the problem with one more index variable, the number of a row block. In the result,
-    the layout names the row blocks by text such as `o[p]/512`.
+    In the result, the layout names the row blocks by text such as `o[p]/512`.
     """
-    layout = blocks.name_blocks_of(found.schedule.layout, names_of(problem, blocks.pattern)[0])
-    return replace(found, given=problem, schedule=Schedule(found.schedule.steps, layout), blocks=blocks)
+    layout = blocks.name_blocks_of(divided.schedule.layout, names_of(problem, blocks.pattern)[0])
+    return replace(divided, given=problem, schedule=Schedule(divided.schedule.steps, layout), blocks=blocks)
 
 
 def _price_candidates(
@@ -121,7 +121,7 @@ def _price_candidates(
     """
     start = summarize_schedule(problem, asked, not as_stored)
     orders = [asked.layout.order_of(problem, n) for n in range(len(problem.patterns))] if asked.layout.orders else ()
-    found: list[Priced] = []
+    priced: list[Priced] = []
     best = inf
 
     # Branch and bound: `Prices.least` is a lower bound of all candidates with the probe's order and lanes. Equal bounds
@@ -136,41 +136,44 @@ def _price_candidates(
             continue
         cost = prices.of(c)
         best = min(best, cost.total)
-        found.append((cost, n, c))
-    if not found:
-        raise _no_plan(problem, asked)
-    found.sort(key=lambda entry: entry[:2])
-    return found
-
-
-def _price_rejected(problem: Problem, patterns: tuple[Stored, ...], as_stored: bool, outer: Names) -> Candidates:
-    """Return the name and the cost of each candidate but the cheapest one."""
-    return _name_candidates(_price_candidates(problem, Prices(patterns), as_stored, outer=outer)[1:])
+        priced.append((cost, n, c))
+    if not priced and asked != NOTHING:
+        raise ScheduleError(
+            f"No loops over {problem.assignment} agree with the schedule:\n{asked}\nA dynamic pattern is walked in the "
+            f"orders in which it is stored. Leave the order of the loops out, or convert an operand with .asformat."
+        )
+    if not priced:
+        raise NotYetSupportedError(
+            f"The dynamic patterns of {problem.assignment} store the indices that they share in contradicting orders, "
+            f"so that no loops walk all of them as they are stored. Convert one of them with .asformat before, to a "
+            f"format whose order of levels agrees with the others."
+        )
+    priced.sort(key=lambda entry: entry[:2])
+    return priced
 
 
 def _name_candidates(priced: Sequence[Priced]) -> Candidates:
     return tuple((candidate_name(candidate), cost) for cost, _, candidate in priced)
 
 
-def _legal(priced: Sequence[Priced], patterns: tuple[Stored, ...], as_stored: bool) -> Plan:
+def _cheapest_legal(problem: Problem, patterns: tuple[Stored, ...], as_stored: bool, asked: Schedule) -> Plan:
     """Return the plan of the cheapest candidate whose steps are legal in the storage orders of its plan.
 
     Raises ScheduleError if every candidate has an illegal step.
     """
     # During the search, levels of transposed indices are unknown (`Walked.level` is None), and steps on them pass. Here
     # the storage orders are chosen, so every step is checked again. If all plans fail, the cheapest one's error counts.
-    refused: ScheduleError | None = None
+    priced, errors = _price_candidates(problem, Prices(patterns), as_stored, asked), list[ScheduleError]()
     for n, (cost, _, candidate) in enumerate(priced):
         rejected = partial(_name_candidates, (*priced[:n], *priced[n + 1 :]))
-        found = plan_as(candidate, cost, patterns, rejected, as_stored)
+        chosen = plan_as(candidate, cost, patterns, rejected, as_stored)
         try:
-            summarize_schedule(found.problem, found.schedule)
+            summarize_schedule(chosen.problem, chosen.schedule)
         except ScheduleError as error:
-            refused = refused or error
-            continue
-        return found
-    assert refused is not None
-    raise refused
+            errors.append(error)
+        else:
+            return chosen
+    raise errors[0]
 
 
 def summarize_schedule(problem: Problem, schedule: Schedule, concordant: bool = False) -> Summary:
@@ -190,19 +193,6 @@ def summarize_schedule(problem: Problem, schedule: Schedule, concordant: bool = 
     return nest
 
 
-def _no_plan(problem: Problem, asked: Schedule) -> Exception:
-    if asked != NOTHING:
-        return ScheduleError(
-            f"No loops over {problem.assignment} agree with the schedule:\n{asked}\nA dynamic pattern is walked in the "
-            f"orders in which it is stored. Leave the order of the loops out, or convert an operand with .asformat."
-        )
-    return NotYetSupportedError(
-        f"The dynamic patterns of {problem.assignment} store the indices that they share in contradicting orders, "
-        f"so that no loops walk all of them as they are stored. Convert one of them with .asformat before, to a "
-        f"format whose order of levels agrees with the others."
-    )
-
-
 def candidate_name(nest: Summary) -> str:
     """Return a candidate's name: the order of its loops, its variable in lanes, and how the loops are transformed."""
     how = ", written out" if nest.is_unrolled else f", panels of {nest.panel}" if nest.panel else ""
@@ -211,26 +201,13 @@ def candidate_name(nest: Summary) -> str:
     return " ".join(nest.order) + (f" ({nest.vector} in lanes{how})" if nest.vector else "")
 
 
-def _with_leaders(kept: Mapping[int, int], walked: TripCounts, candidate: Summary) -> TripCounts:
-    """Return the trip counts of a candidate after some patterns are only looked up.
-
-    `kept` maps each pattern that is looked up to the pattern that becomes the merge leader of its variables.
-    """
-    leaders = dict(walked.merge_leaders)
-    for n, binding in kept.items():
-        # A variable that another pattern leads already keeps its leader.
-        leaders |= {v: binding for v in candidate.problem.level_variables[n] if leaders.get(v, n) == n}
-    scattered = tuple((n, level) for n, level in walked.scattered if n not in kept)
-    return replace(walked, merge_leaders=tuple(leaders.items()), scattered=scattered)
-
-
 def plan_as(
     candidate: Summary,
     cost: Cost,
     patterns: tuple[Stored, ...],
     find_rejected: Callable[[], Candidates] = tuple,
     as_stored: bool = False,
-    walked: TripCounts | None = None,
+    counts: TripCounts | None = None,
     alone: bool = True,
 ) -> Plan:
     """The plan of one candidate on these patterns.
@@ -238,25 +215,29 @@ def plan_as(
     Args:
         find_rejected: a function that returns the names and costs of the other candidates.
         as_stored: whether loops walk patterns and dense tensors in the orders in which they are stored.
-        walked: the trip counts of the candidate, if they are known.
+        counts: the trip counts of the candidate, if they are known.
         alone: whether no other statement shares the candidate's outer loops.
     """
-    given = candidate.problem
-    names = given.level_variables
-    kept = {} if as_stored else find_patterns_left_as_stored(candidate, tuple(patterns))
+    original = candidate.problem
+    looked_up = {} if as_stored else find_patterns_left_as_stored(candidate, tuple(patterns))
     # Patterns that are looked up stay as they are stored; the others are walked in the candidate's order.
     moves = [
-        tuple(range(len(own))) if as_stored or n in kept else levels_in_walk_order(own, candidate.walk)
-        for n, own in enumerate(names)
+        tuple(range(len(names))) if as_stored or n in looked_up else levels_in_walk_order(names, candidate.walk)
+        for n, names in enumerate(original.level_variables)
     ]
-    used, problem = reorder_patterns(given, patterns, moves)
+    used, problem = reorder_patterns(original, patterns, moves)
     if candidate.vector is not None:
         problem = with_innermost(problem, candidate.tensors_to_transpose, candidate.vector)
     problem = with_constants(problem, used, candidate)
-    walked = walked or trip_counts(given, candidate.walk, patterns)
-    walked = _with_leaders(kept, walked, candidate) if kept else walked
-    finished = finalize(candidate.on(problem), cost, used, walked, alone)
-    return Plan(given, problem, Schedule(finished.steps, layout_of(given, moves)), used, cost, find_rejected)
+    counts = counts or trip_counts(original, candidate.walk, patterns)
+    if looked_up:  # another pattern leads their variables, unless a third one does so already
+        leaders = dict(counts.merge_leaders)
+        for n, leader in looked_up.items():
+            leaders |= {v: leader for v in original.level_variables[n] if leaders.get(v, n) == n}
+        scattered = tuple((n, level) for n, level in counts.scattered if n not in looked_up)
+        counts = replace(counts, merge_leaders=tuple(leaders.items()), scattered=scattered)
+    nest = finalize(candidate.on(problem), cost, used, counts, alone)
+    return Plan(original, problem, Schedule(nest.steps, layout_of(original, moves)), used, cost, find_rejected)
 
 
 def with_constants(problem: Problem, patterns: Sequence[Stored], nest: Summary) -> Problem:
@@ -265,14 +246,11 @@ def with_constants(problem: Problem, patterns: Sequence[Stored], nest: Summary) 
     Raises ScheduleError if one of these patterns is dynamic, or if too many iterations would be written out. A gap in a
     dense level counts as an iteration, like an entry. The numbers of iterations of nested loops are multiplied.
     """
-    chosen = {step.pattern for step in nest.steps_with("specialize") if step.to == "pattern"}
-    if not chosen:
-        return problem
     dense = {step.loop for step in nest.steps_with("unroll")} - nest.pattern_vars
-    copies = prod(problem.size[var] or 0 for var in dense)
-    for n in sorted(chosen):
+    copies, types = prod(problem.size[var] or 0 for var in dense), list(problem.patterns)
+    for n in sorted({step.pattern for step in nest.steps_with("specialize") if step.to == "pattern"}):
         pattern = patterns[n]
-        # A dynamic pattern has no known entries: it exceeds the limit, so that the error below names it.
+        # A dynamic pattern has no known entries: it exceeds the limit, so that the error names it.
         copies *= max(1, *pattern.level_sizes) if isinstance(pattern, Pattern) else WRITTEN_OUT + 1
         if copies > WRITTEN_OUT:
             raise ScheduleError(
@@ -280,14 +258,6 @@ def with_constants(problem: Problem, patterns: Sequence[Stored], nest: Summary) 
                 f"{problem.assignment}, all loops that are written out together, but got {copies:,} with {pattern!r}. "
                 "Leave the step out."
             )
-    types = (
-        replace(type_, constant_indices=_content(pattern)) if n in chosen else type_
-        for n, (type_, pattern) in enumerate(zip(problem.patterns, patterns, strict=True))
-    )
-    return replace(problem, patterns=tuple(types))
-
-
-def _content(pattern: Stored) -> tuple[tuple[int, ...], ...]:
-    """The index arrays of a static pattern."""
-    assert isinstance(pattern, Pattern)
-    return tuple(tuple(array.tolist()) for array in pattern.arrays)
+        assert isinstance(pattern, Pattern)
+        types[n] = replace(types[n], constant_indices=tuple(tuple(array.tolist()) for array in pattern.arrays))
+    return problem if tuple(types) == problem.patterns else replace(problem, patterns=tuple(types))

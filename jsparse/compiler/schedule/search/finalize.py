@@ -13,12 +13,11 @@ from math import inf, prod
 import numpy as np
 
 from jsparse.base.memo import memoize
-from jsparse.compiler.loops.domain import LevelIteration
-from jsparse.compiler.problem import Dense, Positions, Problem
+from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule.layout import Stored
 from jsparse.compiler.schedule.prices.cost import Cost, grain_of, savings_by_lanes, sharing, wide_lanes
 from jsparse.compiler.schedule.prices.gathers import extent
-from jsparse.compiler.schedule.races import may_be_heavy, work_of_copies
+from jsparse.compiler.schedule.races import longest_run, may_be_heavy, work_of_copies
 from jsparse.compiler.schedule.search.prefetching import prefetching
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.merge_by import MergeBy
@@ -32,6 +31,7 @@ from jsparse.compiler.schedule.transformations.vectorize import Vectorize
 from jsparse.compiler.schedule.transformations.widen import MOST_TERMS, Widen
 from jsparse.compiler.schedule.trip_counts import UNKNOWN, TripCounts
 from jsparse.formats import Pattern
+from jsparse.formats.levels import is_single
 from jsparse.notation.assignment import IndexVar
 
 FEWEST = 4  # the fewest coordinates of a dense index whose sums are folded together
@@ -49,57 +49,37 @@ def position_lanes(nest: Summary, patterns: Sequence[Stored]) -> Vectorize | Non
     """
     if nest.problem.is_assembly or not nest.order:
         return None
-    joint = _joint_coordinates(nest)
-    if joint is not None:
-        return joint
-    loop = _innermost(nest, nest.precompute_loops if nest.sums_entries_first else nest.order)
-    step = Vectorize(loop, nest.cpu.position_lanes)
+    problem, cpu = nest.problem, nest.cpu
+    # Sums over an index in lanes, at several coordinates of a dense index, are reduced to scalars together: over the
+    # heads of a sampled product, for example.
+    dense = next((name for name in reversed(nest.loops) if name not in nest.outer), None)
+    if dense is not None and nest.level_walked_by(dense) is None and nest.folds_lanes_at(dense):
+        size = problem.size[dense] or 0
+        joint = Vectorize(dense, min(cpu.position_lanes, 1 << max(size.bit_length() - 1, 0)))
+        if size >= FEWEST and joint.check(nest) is None:
+            return joint
+    # Else a loop over a pattern works on several positions: one that reduces lanes to a scalar in each iteration, or
+    # the innermost loop that has several iterations.
+    names = nest.precompute_loops if nest.sums_entries_first else nest.order
+    folds = (name for name in nest.walk if name in nest.loops and nest.folds_lanes_at(name))
+    loop = next(folds, next((name for name in reversed(names) if name not in nest.single), names[-1]))
+    step = Vectorize(loop, cpu.position_lanes)
     if step.check(nest) is not None:
         return None
     walked = nest.level_walked_by(loop)
     assert walked is not None
     number, level = walked.pattern, len(walked.above)
-    inner = nest.problem.level_variables[number][level:]
-    steps, segments = _steps(nest.problem, patterns[number], number, level)
+    steps, segments = _steps(problem, patterns[number], number, level)
     if loop in nest.free_vars:
-        wide = Vectorize(loop, nest.cpu.wide_position_lanes)
         if steps > segments:
-            return wide if steps >= nest.cpu.wide_position_steps * segments else step
+            is_long = steps >= cpu.wide_position_steps * segments
+            return Vectorize(loop, cpu.wide_position_lanes) if is_long else step
         # Without lanes, each entry of a dynamic pattern takes a branch, and its results are cleared before (`Clear`).
         return None if isinstance(patterns[number], Pattern) else step
-    saved = savings_by_lanes(nest.cpu, steps, segments, nest.cpu.position_lanes, _gathers(nest.problem, inner))
+    located = frozenset(problem.level_variables[number][level:])
+    gathers = [a for a in nest.factors if problem.type_of[a.tensor].positions is None and located & {*a.variables()}]
+    saved = savings_by_lanes(cpu, steps, segments, cpu.position_lanes, len(gathers))
     return step if saved > LEAST * patterns[number].nse else None
-
-
-def _joint_coordinates(nest: Summary) -> Vectorize | None:
-    """Return the step that folds the sums at several coordinates of a dense index together; None if no index allows it.
-
-    Each sum is over an index in lanes, and to fold it is to reduce the lanes to a scalar. In a sampled product with
-    heads, the index over the heads allows the step.
-    """
-    name = next((name for name in reversed(nest.loops) if name not in nest.outer), None)
-    if name is None or nest.level_walked_by(name) is not None or not nest.folds_lanes_at(name):
-        return None
-    size = nest.problem.size[name] or 0
-    if size < FEWEST:
-        return None
-    step = Vectorize(name, min(nest.cpu.position_lanes, 1 << (size.bit_length() - 1)))
-    return step if step.check(nest) is None else None
-
-
-def _innermost(nest: Summary, names: Sequence[str]) -> str:
-    """Return the loop over a pattern that reduces lanes to a scalar in each iteration; else the innermost loop of
-    `names` that has several iterations."""
-    folds = (name for name in nest.walk if name in nest.loops and nest.folds_lanes_at(name))
-    several = (name for name in reversed(names) if name not in nest.single)
-    return next(folds, next(several, names[-1]))
-
-
-def _gathers(problem: Problem, variables: Sequence[IndexVar]) -> int:
-    """The number of dense tensors that are read at coordinates of these variables."""
-    types = problem.type_of
-    reads = (access for access in problem.statement.reads if not {*variables}.isdisjoint(access.variables()))
-    return sum(not any(isinstance(axis, Positions) for axis in types[access.tensor].axes) for access in reads)
 
 
 def _steps(problem: Problem, pattern: Stored, number: int, level: int) -> tuple[float, float]:
@@ -121,38 +101,36 @@ def _steps(problem: Problem, pattern: Stored, number: int, level: int) -> tuple[
 @memoize(maxsize=64)
 def _count_full_steps(pattern: Pattern, lanes: int) -> tuple[tuple[int, int], ...]:
     """Return what `_steps` returns for each level: steps with full lanes, and segments with such a step."""
-    arrays = dict(zip(pattern.format.arrays, pattern.arrays, strict=True))
-    found: list[tuple[int, int]] = []
-    for n, level in enumerate(pattern.format.levels):
-        steps = np.diff(arrays[n, "pointers"]) // lanes if level.kind.has_pointers else np.zeros(0, np.int64)
-        found.append((int(steps.sum()), int(np.count_nonzero(steps))))
-    return tuple(found)
+    has_pointers = [level.kind.has_pointers for level in pattern.format.levels]
+    steps = [np.diff(pattern.pointers(n)) // lanes if has else np.zeros(0, int) for n, has in enumerate(has_pointers)]
+    return tuple((int(of_level.sum()), int(np.count_nonzero(of_level))) for of_level in steps)
 
 
-BINNED_GRAIN = (
-    1 << 13
-)  # the least entries of a chunk that lists its terms: it writes to as many lists as there are ranges
+BINNED_GRAIN = 1 << 13  # the least entries of a chunk that lists its terms: it writes to a list for each range
 SHORT = 64  # a segment of at most this many entries is one block (BLOCK of `loops.blocked_sums`)
 
 
-def finalize(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCounts, alone: bool = True) -> Summary:
+def finalize(nest: Summary, cost: Cost, patterns: Sequence[Stored], counts: TripCounts, alone: bool = True) -> Summary:
     """Add the last steps of the schedule to the nest. Steps that a user has given stay; only a missing grain is added.
 
     Args:
         nest: the nest over the problem that is compiled.
         cost: the estimated cost of the nest.
         patterns: the patterns of the problem that is compiled.
-        walked: the trip counts of the nest's loops over patterns.
+        counts: the trip counts of the nest's loops over patterns.
         alone: whether no other statement shares the nest's loops. Shared loops get no step here that divides them over
             threads, since one step divides them for all statements.
     """
     # The order of steps matters. A map fixes sums and lookups, so `promote` and `merge_by` come before `scatter`.
     # Race strategy `split` needs sums in registers, so `parallelize` comes after `promote`. `interleaving` asks whether
     # the nest prefetches, and lanes of positions ask about all other steps.
-    nest = _with(nest, _leading(nest, walked))
+    asked = {step.loop for step in nest.steps_with("merge_by")}
+    leaders = [(var, n, nest.level_walked_by(var)) for var, n in counts.merge_leaders if var not in asked]
+    # A loop that walks the leader's level anyway needs no step.
+    nest = _with(nest, (MergeBy(var, f"P{n}") for var, n, walked in leaders if walked is None or walked.pattern != n))
     if nest.first("promote") is None and not nest.problem.is_assembly and nest.reduces_innermost:
         nest = _with(nest, [Promote()])
-    nest = _with(nest, (ScatterSegment(f"P{n}.{level}") for n, level in walked.scattered))
+    nest = _with(nest, (ScatterSegment(f"P{n}.{level}") for n, level in counts.scattered))
     nest = _with(nest, (Specialize("segments", f"P{n}.{level}") for n, level in _short_levels(nest.problem, patterns)))
     in_memory = nest.scatters or tiles_among_sums(nest) == "inside"
     scattered = in_memory and not nest.panel and _scatters_many(nest.problem, patterns)
@@ -162,21 +140,11 @@ def finalize(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: Trip
         is_small = nest.position_panel or 8 * _elements(nest.problem, patterns) <= nest.cpu.second_cache_bytes
         nest = _with(nest, [Widen(0 if is_small or nest.vector is None else MOST_TERMS)])
     if alone:
-        nest = _parallel(nest, cost, patterns, walked.entries[-1] if walked.entries else 1.0)
+        nest = _parallel(nest, cost, patterns, counts.entries_above(0))
     nest = _with(nest, prefetching(nest, patterns, alone))
     nest = _with(nest, interleaving(nest, patterns))
     lanes = position_lanes(nest, patterns)
     return nest if lanes is None else nest.then(lanes)
-
-
-def _leading(nest: Summary, walked: TripCounts) -> list[MergeBy]:
-    """Return a `merge_by` step for each merge leader, unless the nest walks it or its loop has such a step already."""
-    if not walked.merge_leaders:
-        return []
-    chosen = {step.loop for step in nest.steps_with("merge_by")}
-    led = {(x.var, x.domain.pattern) for _, x in nest.chain if isinstance(x.domain, LevelIteration) and not x.is_lookup}
-    new = ((var, n) for var, n in walked.merge_leaders if var not in chosen and (var, n) not in led)
-    return [MergeBy(var, f"P{n}") for var, n in new]
 
 
 def _with(nest: Summary, steps: Iterable[Transformation]) -> Summary:
@@ -188,50 +156,43 @@ def _with(nest: Summary, steps: Iterable[Transformation]) -> Summary:
 
 def _parallel(nest: Summary, cost: Cost, patterns: Sequence[Stored], entries: float) -> Summary:
     """Add the steps that divide a loop over threads, and that widen register tiles in runs with few threads."""
-    given = nest.first("parallelize")
-    if given is not None:
-        grain = _grain(nest, cost, given.loop, given.race, patterns)
-        steps = tuple(replace(s, grain=s.grain or grain) if isinstance(s, Parallelize) else s for s in nest.steps)
-        return replace(nest, steps=steps)
-    shared = sharing(nest, entries, cost.work + cost.iterations + cost.target)
+    work = cost.work + cost.iterations + cost.target
+    shared = sharing(nest, entries, work)
     if shared is None:
-        binned = Parallelize(nest.loops[0], "binned", BINNED_GRAIN) if nest.loops else None
-        is_large = cost.work + cost.iterations + cost.target >= nest.cpu.shared_chunks * nest.cpu.chunk_work
-        return _with(nest, [binned] if binned is not None and is_large else [])
+        is_large = nest.loops and work >= nest.cpu.shared_chunks * nest.cpu.chunk_work
+        return _with(nest, [Parallelize(nest.loops[0], "binned", BINNED_GRAIN)] if is_large else [])
     loop, race = shared
     grain = _grain(nest, cost, loop, race, patterns)
-    wide = wide_lanes(nest)
-    nest = _with(nest, [Specialize("threads", loop, wide)] if wide and nest.outer.get(loop) == nest.vector else [])
-    # Long segments are divided if the entries fill more than two chunks, and one segment may have more than half of a
-    # chunk's share of them.
-    if race == "owned" and len(patterns) == 1 and patterns[0].nse > 2 * grain and may_be_heavy(patterns[0]):
-        split = Parallelize(loop, "split", grain)
-        if split.check(nest) is None:
-            return nest.then(split)
-    return _with(nest, [Parallelize(loop, race, grain)])
+    if nest.first("parallelize") is not None:
+        steps = (replace(s, grain=s.grain or grain) if isinstance(s, Parallelize) else s for s in nest.steps)
+        return replace(nest, steps=tuple(steps))
+    if (wide := wide_lanes(nest)) and loop == nest.tile_loop:
+        nest = _with(nest, [Specialize("threads", loop, wide)])
+    # As in merge-path SpMV (Merrill and Garland, 2016), threads divide entries instead of rows if a row may be long: if
+    # the entries fill more than two chunks, and one segment may have more than half of a chunk's share of them.
+    is_heavy = race == "owned" and len(patterns) == 1 and patterns[0].nse > 2 * grain and may_be_heavy(patterns[0])
+    split = Parallelize(loop, "split", grain)
+    return nest.then(split) if is_heavy and split.check(nest) is None else _with(nest, [Parallelize(loop, race, grain)])
 
 
 def _grain(nest: Summary, cost: Cost, loop: str, race: Race, patterns: Sequence[Stored]) -> int:
     """Return the least size of a chunk, in stored entries or in iterations of a dense loop. The work of such a chunk
     pays for waking a thread, and for a copy of the target if each chunk has one."""
-    work = cost.work + cost.iterations + cost.target
+    looped, work = cost.work + cost.iterations, cost.work + cost.iterations + cost.target
     # Each chunk has a copy of the target, so its work has to be worth the copy; else one chunk has all of the work.
     if race == "reduced" and nest.scatters and loop in nest.walk:
         entries = max(pattern.nse for pattern in patterns)
         return grain_of(entries, work, max(nest.cpu.chunk_work, min(work_of_copies(nest), work)))
     inside = [v for v in nest.order if loop in nest.precompute_loops or v not in nest.precompute_loops]
-    outermost = inside[0] if inside else None
-    if outermost in nest.walk:
+    if inside and inside[0] in nest.walk:
         inner = 1 if nest.sums_tail_first else extent(nest.problem, nest.dense)
         # An entry is taken as 1 + inner / 8 multiply-adds of work: the entry itself, and `inner` elements in 8 lanes.
         least = max(1, round(nest.cpu.chunk_work / (1 + inner / 8)))
-        looped = cost.work + cost.iterations
         # A grain that does not depend on the number of entries gives patterns of all sizes the same kernel.
         if len(patterns) == 1 or looped < 2 * nest.cpu.chunk_work:
             return least
         return min(least, grain_of(max(x.nse for x in patterns), looped, nest.cpu.chunk_work))
-    turns = extent(nest.problem, tuple(inside[:1]))
-    return grain_of(turns, work, nest.cpu.chunk_work)
+    return grain_of(extent(nest.problem, inside[:1]), work, nest.cpu.chunk_work)
 
 
 def interleaving(nest: Summary, patterns: Sequence[Stored]) -> Iterator[UnrollAndJam]:
@@ -245,35 +206,30 @@ def interleaving(nest: Summary, patterns: Sequence[Stored]) -> Iterator[UnrollAn
     in_registers = nest.first("promote") is not None and nest.vector in nest.free_vars and nest.reduces_innermost
     if not in_registers or nest.first("prefetch") is not None or nest.lanes * nest.itemsize > nest.cpu.jam_tile_bytes:
         return
-    innermost = [(name, loop.domain) for name, loop in nest.chain if name == nest.loops[-1] and not loop.is_lookup]
-    for name, domain in innermost:
-        if isinstance(domain, LevelIteration) and name not in nest.free_vars and patterns:
-            sizes = (1, *patterns[domain.pattern].level_sizes)
-            # The quotient of these sizes is the mean length of the level's segments.
-            if sizes[domain.level + 1] >= nest.cpu.interleaved_entries * sizes[domain.level]:
-                yield UnrollAndJam(name, nest.cpu.interleaved_lanes)
+    innermost = nest.loops[-1]
+    walked = nest.level_walked_by(innermost)
+    if walked is not None and innermost not in nest.free_vars and patterns:
+        above, stored = (1, *patterns[walked.pattern].level_sizes)[len(walked.above) :][:2]
+        if stored >= nest.cpu.interleaved_entries * above:  # the quotient is the mean length of the level's segments
+            yield UnrollAndJam(innermost, nest.cpu.interleaved_lanes)
 
 
-def _short_levels(problem: Problem, patterns: Sequence[Stored]) -> tuple[tuple[int, int], ...]:
-    """Return pairs (pattern, level): the levels over summed indices whose segments have at most `SHORT` entries each.
+def _short_levels(problem: Problem, patterns: Sequence[Stored]) -> Iterator[tuple[int, int]]:
+    """Yield pairs (pattern, level): the levels over summed indices whose segments have at most `SHORT` entries each.
 
     The result lacks outermost levels, and levels whose index has at most `SHORT` coordinates. It is empty for sums that
     are not computed in blocks. `problem` is the problem that is compiled, and `patterns` are its patterns.
     """
     if not _sums_floats(problem):
-        return ()
-    free_vars = problem.free_vars
-    found: list[tuple[int, int]] = []
+        return
     for n, (names, pattern) in enumerate(zip(problem.level_variables, patterns, strict=True)):
         if not isinstance(pattern, Pattern):
             continue
-        for level in range(1, len(names)):
-            size = problem.size[names[level]]
-            if names[level] in free_vars or (size is not None and size <= SHORT):
-                continue
-            if 0 <= _longest_segments(pattern)[level] <= SHORT:
-                found.append((n, level))
-    return tuple(found)
+        for level, var in enumerate(names[1:], 1):
+            size = problem.size[var]
+            is_long = var not in problem.free_vars and (size is None or size > SHORT)
+            if is_long and 0 <= _longest_segments(pattern)[level] <= SHORT:
+                yield n, level
 
 
 def _scatters_many(problem: Problem, patterns: Sequence[Stored]) -> bool:
@@ -284,32 +240,26 @@ def _scatters_many(problem: Problem, patterns: Sequence[Stored]) -> bool:
     """
     if not _sums_floats(problem):
         return False
-    free_vars = problem.free_vars
-    outside = [v for v in problem.assignment.variables() if v not in free_vars]
-    most = 1
+    most, bounded = 1, set[IndexVar]()
     for names, pattern in zip(problem.level_variables, patterns, strict=True):
-        mine = [level for level, name in enumerate(names) if name in free_vars]
-        if len(mine) == 1 and isinstance(pattern, Pattern) and len(set(names)) == len(names):
-            most *= _most_of_coordinate(pattern, mine[0])
-            outside = [v for v in outside if v not in names]
-    for v in outside:
-        size = problem.size[v]
-        if size is None:
-            return True
-        most *= size
-    return most > SHORT
+        free = [level for level, name in enumerate(names) if name in problem.free_vars]
+        if len(free) == 1 and isinstance(pattern, Pattern) and len(set(names)) == len(names):
+            most *= _most_of_coordinate(pattern, free[0])
+            bounded.update(names)
+    summed = (v for v in problem.assignment.variables() if v not in problem.free_vars and v not in bounded)
+    sizes = [problem.size[v] for v in summed]
+    return None in sizes or most * prod(size or 0 for size in sizes) > SHORT
 
 
 def _elements(problem: Problem, patterns: Sequence[Stored]) -> float:
     """The number of the target's elements; infinity if a size is unknown."""
-    target, access = problem.tensors[0], problem.target
     count = 1.0
-    for axis in target.axes:
+    for axis in problem.tensors[0].axes:
         if isinstance(axis, Dense):
-            size = problem.size.get(str(access.indices[axis.dim]))
-            count *= inf if size is None else size
+            size = problem.size.get(str(problem.target.indices[axis.dim]))
         else:
-            count *= patterns[axis.pattern].nse
+            size = patterns[axis.pattern].nse
+        count *= inf if size is None else size
     return count
 
 
@@ -327,16 +277,14 @@ def _most_of_coordinate(pattern: Pattern, level: int) -> int:
 @memoize(maxsize=64)
 def _longest_segments(pattern: Pattern) -> tuple[int, ...]:
     """Return the length of each level's longest segment; -1 for levels whose longest segment is not computed."""
-    found: list[int] = []
-    arrays = dict(zip(pattern.format.arrays, pattern.arrays, strict=True))
+    longest: list[int] = []
     for n, level in enumerate(pattern.format.levels):
         if level.kind.has_pointers:
-            found.append(int(np.diff(arrays[n, "pointers"]).max(initial=0)))
-        elif n > 0 and level.kind.is_branchless and pattern.format.levels[n - 1].unique:
-            found.append(1)
-        elif n == 1 and level.kind.is_branchless:  # below a run of equal coordinates
-            above = arrays[0, "coordinates"]
-            found.append(int(np.diff([0, *np.flatnonzero(np.diff(above)) + 1, len(above)]).max(initial=0)))
+            longest.append(int(np.diff(pattern.pointers(n)).max(initial=0)))
+        elif is_single(pattern.format.levels, n):
+            longest.append(1)
+        elif n == 1 and level.kind.is_branchless:
+            longest.append(longest_run(pattern.coordinates(0)))
         else:
-            found.append(-1)
-    return tuple(found)
+            longest.append(-1)
+    return tuple(longest)

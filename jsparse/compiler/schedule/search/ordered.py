@@ -9,7 +9,7 @@ has many more elements than there are multiply-adds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice, permutations
 
@@ -43,14 +43,14 @@ class _Order:
     """The loops of one term.
 
     Attributes:
-        own: the variables of the term's loops inside the shared loops.
+        loops: the variables of the term's loops inside the shared loops.
         cost: the estimated cost.
         merge_leaders: pairs (variable, pattern): the pattern that is walked where several patterns meet.
         scattered: the levels whose segments are scattered into maps.
         walked: pairs of a pattern and its levels in the order of the loops.
     """
 
-    own: tuple[IndexVar, ...]
+    loops: tuple[IndexVar, ...]
     cost: float
     merge_leaders: tuple[tuple[IndexVar, int], ...]
     scattered: tuple[str, ...]
@@ -64,82 +64,68 @@ def plan_in_order(
 
     The steps of `schedule` are part of the plan. Raises ScheduleError if one of them is illegal.
     """
-    given = Schedule() if schedule is None else schedule
-    counts = (len(order) - 1,) if given.found("workspace") is not None else (len(order), len(order) - 1)
-    found = [_with_shared(problem, tuple(patterns), tuple(order[:count]), given) for count in counts]
-    plans = [plan for plan in found if plan is not None]
+    asked = Schedule() if schedule is None else schedule
+    counts = (len(order) - 1,) if asked.found("workspace") is not None else (len(order), len(order) - 1)
+    ways = [_with_shared(problem, tuple(patterns), tuple(order[:count]), asked) for count in counts]
+    plans = [plan for plan in ways if plan is not None]
     if not plans and schedule is not None:
         raise ScheduleError(f"No loops assemble {problem.target} with the schedule:\n{schedule}\nLeave steps out.")
     return min(plans, key=lambda plan: plan.cost, default=None)
 
 
 def _with_shared(
-    problem: Problem, patterns: tuple[Stored, ...], shared: tuple[IndexVar, ...], given: Schedule
+    problem: Problem, patterns: tuple[Stored, ...], shared: tuple[IndexVar, ...], asked: Schedule
 ) -> Plan | None:
-    rest = [str(v) for v in problem.target.indices if v not in shared]
-    fixed = {step.term: step.loops for step in given.steps if isinstance(step, Reorder) and step.term is not None}
-    orders = [_best(problem, patterns, term, shared, rest, fixed.get(n)) for n, term in enumerate(problem.terms)]
-    chosen = [order for order in orders if order is not None]
-    if len(chosen) < len(orders):
-        return None
-    walked = _common_level_orders(chosen)
-    if walked is None:
-        return None
-    work = sum(order.cost for order in chosen)
-    row = sum(problem.size[v] or UNKNOWN for v in rest)
-    if row > max(SHORT_ROW, ROW_WORK * work):
+    """Plan a sum whose terms share the loops `shared`. A term adds to a row over the other variables of the target."""
+    cpu, row = problem.cpu, [str(v) for v in problem.target.indices if v not in shared]
+    fixed = {step.term: step.loops for step in asked.steps if isinstance(step, Reorder) and step.term is not None}
+    every = [_best(problem, patterns, term, shared, row, fixed.get(n)) for n, term in enumerate(problem.terms)]
+    orders = [order for order in every if order is not None]
+    walked: dict[int, tuple[int, ...]] = {}
+    # Each pattern is stored in one order, so all terms have to walk it in the same order.
+    agree = all(walked.setdefault(n, levels) == levels for order in orders for n, levels in order.walked)
+    work = sum(order.cost for order in orders)
+    length = sum(problem.size[v] or UNKNOWN for v in row)
+    if len(orders) < len(every) or not agree or length > max(SHORT_ROW, ROW_WORK * work):
         return None
     moves = [walked.get(n, tuple(range(len(names)))) for n, names in enumerate(problem.level_variables)]
     used, stated = reorder_patterns(problem, patterns, moves)
-    grain = _grain(problem, patterns, shared, work)
-    ahead = (
-        problem.cpu.prefetch_entries
-        if any(problem.cpu.entry_bytes * p.nse > problem.cpu.second_cache_bytes for p in patterns)
-        else 0
-    )
-    steps = [*_structure(shared + tuple(rest), rest, chosen), *_attributes(shared, chosen, grain, ahead)]
-    nest = _apply_steps(Summary.canonical(stated), steps, given)
+    # A row is a sparse workspace: Gustavson's accumulator (Gustavson, 1978; Kjolstad et al., 2019).
+    steps: list[Transformation] = [Reorder((*shared, *row)), *(MakeWorkspace(v) for v in row)]
+    steps += [Reorder(order.loops, n) for n, order in enumerate(orders)]
+    leaders = dict.fromkeys(leader for order in orders for leader in order.merge_leaders)
+    steps += [MergeBy(var, f"P{n}") for var, n in leaders]
+    steps += [ScatterSegment(name) for name in dict.fromkeys(name for order in orders for name in order.scattered)]
+    if shared:
+        steps.append(Parallelize(shared[0], "owned", _grain(problem, patterns, shared[0], work)))
+    if any(cpu.entry_bytes * pattern.nse > cpu.second_cache_bytes for pattern in patterns):
+        steps += [Prefetch(v, cpu.prefetch_entries) for v in dict.fromkeys(v for order in orders for v in order.loops)]
+    nest = _apply_steps(Summary.canonical(stated), steps, asked)
     cost = Cost(work, work, work, 0.0, 0.0, not shared)
     return Plan(problem, stated, Schedule(nest.steps, layout_of(problem, moves)), used, cost)
 
 
-def _structure(
-    order: tuple[IndexVar, ...], rest: Sequence[IndexVar], chosen: Sequence[_Order]
-) -> Iterator[Transformation]:
-    """Yield the steps that order the loops, make workspaces, choose merge leaders, and scatter segments into maps."""
-    yield Reorder(order)
-    yield from (MakeWorkspace(v) for v in rest)
-    yield from (Reorder(own.own, n) for n, own in enumerate(chosen))
-    for var, n in dict.fromkeys(leader for own in chosen for leader in own.merge_leaders):
-        yield MergeBy(var, f"P{n}")
-    yield from (ScatterSegment(level) for level in dict.fromkeys(name for own in chosen for name in own.scattered))
-
-
-def _attributes(
-    shared: tuple[IndexVar, ...], chosen: Sequence[_Order], grain: int, ahead: int
-) -> Iterator[Transformation]:
-    """Yield the steps that divide loops over threads, and that prefetch."""
-    if shared:
-        yield Parallelize(shared[0], "owned", grain)
-    if ahead:
-        yield from (Prefetch(var, ahead) for var in dict.fromkeys(v for own in chosen for v in own.own))
-
-
-def _apply_steps(nest: Summary, steps: Sequence[Transformation], given: Schedule) -> Summary:
-    """Apply the steps of `given` to a nest, and also the legal steps of `steps` that decide what `given` leaves open.
+def _apply_steps(nest: Summary, steps: Sequence[Transformation], asked: Schedule) -> Summary:
+    """Apply the steps of `asked` to a nest, and also the legal steps of `steps` that decide what `asked` leaves open.
 
     Steps that change the structure of the loops come first, since they build the loops again. Raises ScheduleError if a
-    step of `given` is illegal.
+    step of `asked` is illegal.
     """
-    decided = {_decision(step) for step in given.steps}
-    asked = [_with_grain(step, steps) for step in given.steps]
-    every = [(step, True) for step in asked] + [(step, False) for step in steps if _decision(step) not in decided]
-    for step, is_given in sorted(every, key=lambda entry: _rank(entry[0])):
-        if is_given:
+    decided = {_decision(step) for step in asked.steps}
+    grain = next((step.grain for step in steps if isinstance(step, Parallelize)), 1)
+    every = [(step, True) for step in asked.steps]
+    every += [(step, False) for step in steps if _decision(step) not in decided]
+    for step, is_asked in sorted(every, key=lambda entry: _rank(entry[0])):
+        if is_asked:
+            step = replace(step, grain=grain) if isinstance(step, Parallelize) and not step.grain else step
             check_step(step, nest)
-            nest = nest.then(step)
-        elif not _is_idle(step, nest) and step.check(nest) is None:
-            nest = nest.then(step)
+        elif step.check(nest) is not None:
+            continue
+        elif isinstance(step, Reorder):
+            loops = nest.loops if step.term is None else nest.shape.own[step.term]
+            if step.loops == loops:
+                continue
+        nest = nest.then(step)
     return nest
 
 
@@ -156,34 +142,11 @@ def _decision(step: Transformation) -> tuple[object, ...]:
 
 
 def _rank(step: Transformation) -> int:
-    order = (Reorder, MakeWorkspace, MergeBy, ScatterSegment, Parallelize, Prefetch)
+    """The place of a step among others: the loops are ordered, then those of each term below a workspace."""
     if isinstance(step, Reorder):
-        return 0 if step.term is None else 4
-    return next((2 * n + 1 for n, kind in enumerate(order) if isinstance(step, kind)), 0)
-
-
-def _with_grain(step: Transformation, steps: Sequence[Transformation]) -> Transformation:
-    """Return the step. A `parallelize` step without a grain gets the grain of the `parallelize` step in `steps`."""
-    if not isinstance(step, Parallelize) or step.grain:
-        return step
-    return replace(step, grain=next((s.grain for s in steps if isinstance(s, Parallelize)), 1))
-
-
-def _is_idle(step: Transformation, nest: Summary) -> bool:
-    """Whether the step is a `reorder`, and the loops are in its order already."""
-    if not isinstance(step, Reorder):
-        return False
-    return step.loops == (nest.loops if step.term is None else nest.shape.own[step.term])
-
-
-def _common_level_orders(orders: Sequence[_Order]) -> dict[int, tuple[int, ...]] | None:
-    """For each pattern, its levels in the order in which all terms walk it; None if two terms differ."""
-    walked: dict[int, tuple[int, ...]] = {}
-    for order in orders:
-        for pattern, levels in order.walked:
-            if walked.setdefault(pattern, levels) != levels:
-                return None
-    return walked
+        return 0 if step.term is None else 2
+    kinds = (MakeWorkspace, Reorder, MergeBy, ScatterSegment, Parallelize, Prefetch)
+    return next((n for n, kind in enumerate(kinds, 1) if isinstance(step, kind)), 0)
 
 
 def _best(
@@ -191,13 +154,13 @@ def _best(
     patterns: tuple[Stored, ...],
     term: Statement,
     shared: tuple[IndexVar, ...],
-    rest: Sequence[IndexVar],
+    row: Sequence[IndexVar],
     fixed: tuple[IndexVar, ...] | None,
 ) -> _Order | None:
     """Find the cheapest order of one term's loops, or take the fixed order; None if no order is concordant."""
     names = [problem.level_variables[n] for n in term.patterns]
-    own = tuple(dict.fromkeys(v for v in (*rest, *(v for of in names for v in of)) if v not in shared))
-    if any(of.count(v) > 1 for of in names for v in shared):
+    inner = tuple(dict.fromkeys(v for v in (*row, *(v for of_one in names for v in of_one)) if v not in shared))
+    if any(of_one.count(v) > 1 for of_one in names for v in shared):
         return None
     part = replace(
         problem,
@@ -208,33 +171,28 @@ def _best(
         ordered=False,
         output=Count(),
     )
-    known = tuple(patterns[n] for n in term.patterns)
-    found: list[_Order] = []
-    for order in islice(permutations(own), MAX_ORDERS) if fixed is None else [fixed]:
-        walk = (*shared, *order)
-        if all(is_concordant(of, walk, pattern) for of, pattern in zip(names, known, strict=True)):
-            levels = [levels_in_walk_order(of, walk) for of in names]
-            for merged in dict.fromkeys((shared, shared[:-1] if len(problem.terms) == 1 else shared)):
-                counted = trip_counts(part, walk, known, merged)
-                cost = problem.cpu.merge * sum(counted.iterations) + (counted.entries[-1] if counted.entries else 1.0)
-                merge_leaders = tuple((v, term.patterns[n]) for v, n in counted.merge_leaders if v not in merged)
-                scattered = tuple(
-                    f"P{term.patterns[n]}.{level}"
-                    for n, level in counted.scattered
-                    if variables_in_walk_order(names[n], walk)[level] not in merged
-                )
-                walked = tuple(zip(term.patterns, levels, strict=True))
-                found.append(_Order(order, cost, merge_leaders, scattered, walked))
-    return min(found, key=lambda order: order.cost, default=None)
+    stored = tuple(patterns[n] for n in term.patterns)
+    orders: list[_Order] = []
+    # Patterns are merged at the shared loops. With a single term, the last of these loops may also walk one level, and
+    # look up its coordinates in the others.
+    ways = dict.fromkeys((shared, shared[:-1] if len(problem.terms) == 1 else shared))
+    for loops in islice(permutations(inner), MAX_ORDERS) if fixed is None else [fixed]:
+        walk = (*shared, *loops)
+        if not all(is_concordant(of_one, walk, pattern) for of_one, pattern in zip(names, stored, strict=True)):
+            continue
+        walked = tuple((n, levels_in_walk_order(of_one, walk)) for n, of_one in zip(term.patterns, names, strict=True))
+        for merged in ways:
+            counts = trip_counts(part, walk, stored, merged)
+            cost = problem.cpu.merge * sum(counts.iterations) + counts.entries_above(0)
+            merge_leaders = tuple((v, term.patterns[n]) for v, n in counts.merge_leaders if v not in merged)
+            mapped = ((n, level, variables_in_walk_order(names[n], walk)[level]) for n, level in counts.scattered)
+            scattered = tuple(f"P{term.patterns[n]}.{level}" for n, level, var in mapped if var not in merged)
+            orders.append(_Order(loops, cost, merge_leaders, scattered, walked))
+    return min(orders, key=lambda order: order.cost, default=None)
 
 
-def _grain(problem: Problem, patterns: tuple[Stored, ...], shared: tuple[IndexVar, ...], work: float) -> int:
+def _grain(problem: Problem, patterns: tuple[Stored, ...], var: IndexVar, work: float) -> int:
     """Return the least number of stored entries in a chunk for which the work pays for waking a thread."""
-    if not shared:
-        return 1
-    met = [
-        weight_of_level(pattern, names.index(shared[0]), problem.size[shared[0]])
-        for pattern, names in zip(patterns, problem.level_variables, strict=True)
-        if shared[0] in names
-    ]
-    return grain_of(sum(met) or problem.size[shared[0]] or UNKNOWN, work, problem.cpu.chunk_work)
+    size, walked = problem.size[var], zip(patterns, problem.level_variables, strict=True)
+    weight = sum(weight_of_level(pattern, names.index(var), size) for pattern, names in walked if var in names)
+    return grain_of(weight or size or UNKNOWN, work, problem.cpu.chunk_work)

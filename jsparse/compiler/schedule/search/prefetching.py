@@ -1,9 +1,9 @@
 """Prefetching: which loops prefetch memory for later entries, and how many entries ahead.
 
 While a loop works on one entry, it requests the rows that a later entry selects in dense tensors. The bytes that are
-requested and not read yet should be as many as a core receives from memory in the time of one request. With fewer bytes
-the core waits, and with more bytes rows push each other out of the nearest cache. So the distance follows from a number
-of bytes. This number is larger if the rows lie in memory and not in the last cache.
+requested and not read yet should be as many as a core receives from memory in the time of one request (Little's law).
+With fewer bytes the core waits, and with more bytes rows push each other out of the nearest cache. So the distance
+follows from a number of bytes. This number is larger if the rows lie in memory and not in the last cache.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from jsparse.compiler.schedule.layout import Stored
 from jsparse.compiler.schedule.prices.gathers import extent, mostly_read_before
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.transformations.prefetch import Prefetch
-from jsparse.notation.assignment import Access
 
 
 class Rows(NamedTuple):
@@ -65,10 +64,14 @@ def prefetching(nest: Summary, patterns: Sequence[Stored], alone: bool = True) -
         yield Prefetch(nest.precompute_loops[-1], ahead)
         return
     for name, loop in reversed([entry for entry in nest.chain if entry[0] not in nest.precompute_loops]):
-        if isinstance(loop.domain, LevelIteration) and not loop.is_lookup and not _is_single(nest, loop.domain):
-            if not patterns or not mostly_read_before(nest.cpu, patterns[loop.domain.pattern], loop.domain.level):
-                yield Prefetch(name, ahead)
-            return
+        level = loop.domain
+        if not isinstance(level, LevelIteration) or loop.is_lookup:
+            continue
+        if nest.problem.patterns[level.pattern].is_single(level.level):  # the loop has one entry, not a segment
+            continue
+        if not patterns or not mostly_read_before(nest.cpu, patterns[level.pattern], level.level):
+            yield Prefetch(name, ahead)
+        return
 
 
 def distance(cpu: CpuModel, rows: Sequence[Rows]) -> int:
@@ -88,29 +91,22 @@ def rows_from_memory(nest: Summary) -> list[Rows]:
     if nest.vector is None or not nest.walk:
         return []
     in_lanes_or_summed = {nest.vector, *nest.scalar_reductions}
-    rows = [f for f in nest.factors if not in_lanes_or_summed.isdisjoint(f.variables())]
-    found = [_find_selected_rows(nest, f) for f in (*rows, *([nest.statement.target] if nest.scatters else []))]
-    return [x for x in found if x is not None]
-
-
-def _find_selected_rows(nest: Summary, access: Access) -> Rows | None:
-    """Find the rows that stored coordinates select in a tensor; None unless it is dense and exceeds the cache.
-
-    Rows in a second-level cache arrive in time without requests, since a core looks a few hundred instructions ahead.
-    """
-    type_, variables = nest.problem.type_of[access.tensor], access.variables()
-    if type_.positions is not None or nest.entry_vars.isdisjoint(variables):
-        return None
-    item = np.dtype(type_.dtype).itemsize
+    accesses = [f for f in nest.factors if not in_lanes_or_summed.isdisjoint(f.variables())]
     fixed = set(takewhile(lambda loop: loop not in nest.walk, nest.loops))
-    size = extent(nest.problem, tuple(v for v in variables if v not in fixed)) * item
-    dense = tuple(v for v in variables if v not in nest.pattern_vars and v not in fixed)
-    part, row = _part(nest, dense), extent(nest.problem, dense)
-    if size <= nest.cpu.large_second_cache_bytes or part * item < (
-        nest.cpu.line_bytes if part < row else nest.cpu.line_bytes // 2
-    ):
-        return None
-    return Rows(row * item, size)
+    rows: list[Rows] = []
+    for access in (*accesses, *([nest.statement.target] if nest.scatters else [])):
+        type_, variables = nest.problem.type_of[access.tensor], access.variables()
+        if type_.positions is not None or nest.entry_vars.isdisjoint(variables):
+            continue
+        item = np.dtype(type_.dtype).itemsize
+        size = extent(nest.problem, [v for v in variables if v not in fixed]) * item
+        dense = [v for v in variables if v not in nest.pattern_vars and v not in fixed]
+        part, row = _part(nest, dense), extent(nest.problem, dense)
+        least = nest.cpu.line_bytes if part < row else nest.cpu.line_bytes // 2
+        # Rows in a second-level cache arrive in time, since a core looks a few hundred instructions ahead.
+        if size > nest.cpu.large_second_cache_bytes and part * item >= least:
+            rows.append(Rows(row * item, size))
+    return rows
 
 
 def _part(nest: Summary, dense: Sequence[str]) -> int:
@@ -119,18 +115,16 @@ def _part(nest: Summary, dense: Sequence[str]) -> int:
     last = max(n for n, name in enumerate(nest.loops) if not nest.entry_vars.isdisjoint(nest.variables_of(name)))
     outside = {nest.outer.get(name, name): name in nest.outer for name in nest.loops[:last]}
     tile = nest.lanes if outside.get(str(nest.vector)) and nest.vector in dense else 1
-    jammed = nest.first("unroll_and_jam")
-    together = nest.copies if jammed is not None and jammed.loop in outside and jammed.loop in dense else 1
+    jams = nest.steps_with("unroll_and_jam")
+    together = nest.copies if any(jam.loop in outside and jam.loop in dense for jam in jams) else 1
     return extent(nest.problem, [v for v in dense if v not in outside]) * tile * together
 
 
 def _locating_segments(nest: Summary, patterns: Sequence[Stored]) -> Iterator[str]:
     """Yield the loops over stored entries whose coordinates locate segments of a pattern that is too large for the
     cache."""
-    large = {
-        n for n, pattern in enumerate(patterns) if pattern.nse * nest.cpu.entry_bytes > nest.cpu.second_cache_bytes
-    }
-    if not large:
+    is_large = [pattern.nse * nest.cpu.entry_bytes > nest.cpu.second_cache_bytes for pattern in patterns]
+    if not any(is_large):
         return
     walked = {name for name, x in nest.chain if isinstance(x.domain, LevelIteration) and not x.is_lookup}
     for name, loop in nest.chain:
@@ -138,10 +132,5 @@ def _locating_segments(nest: Summary, patterns: Sequence[Stored]) -> Iterator[st
         if not (loop.is_lookup and isinstance(domain, LevelIteration) and domain.level == 0 and name in walked):
             continue
         levels = nest.problem.patterns[domain.pattern].levels
-        if domain.pattern in large and levels[0].kind.is_full and len(levels) > 1 and levels[1].kind.has_pointers:
+        if is_large[domain.pattern] and levels[0].kind.is_full and len(levels) > 1 and levels[1].kind.has_pointers:
             yield name
-
-
-def _is_single(nest: Summary, level: LevelIteration) -> bool:
-    """Whether a level has exactly one entry for each position of the level above."""
-    return nest.problem.patterns[level.pattern].is_single(level.level)

@@ -13,6 +13,7 @@ works and why", 2007).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -29,17 +30,17 @@ from jsparse.formats import Pattern
 from jsparse.formats.build import index_dtype
 from jsparse.formats.format import Format
 from jsparse.formats.levels import SINGLETON, Level
-from jsparse.notation.assignment import Access, IndexVar
+from jsparse.notation.assignment import IndexVar
+
+DIVISION = re.compile(r"(.*)/(\d+)", re.ASCII | re.DOTALL)
+"""A name such as `o[p]/512`: the index variable and the size."""
 
 
 def is_table(pattern: Pattern) -> bool:
     """Whether a pattern is a table: all dimensions but the last are dense, and each of their points has one entry."""
     *outer, last = pattern.format.levels
-    return (
-        pattern.format.order == tuple(range(pattern.ndim))
-        and bool(outer)
-        and (last.kind.is_branchless and all(level.kind.is_full for level in outer))
-    )
+    has_kinds = bool(outer) and last.kind.is_branchless and all(level.kind.is_full for level in outer)
+    return has_kinds and pattern.format.order == tuple(range(pattern.ndim))
 
 
 @memoize(maxsize=64)
@@ -86,12 +87,9 @@ class RowBlocks:
 
     def name_blocks_of(self, layout: Layout, operand: str) -> Layout:
         """Return the layout in which the order of `operand` has `text` in place of the index variable of blocks."""
-        return Layout(
-            tuple((name, self._name_blocks(order) if name == operand else order) for name, order in layout.orders)
-        )
-
-    def _name_blocks(self, order: tuple[IndexVar, ...]) -> tuple[IndexVar, ...]:
-        return tuple(self.text if v == self.block else v for v in order)
+        names = {(operand, self.block): self.text}
+        orders = ((name, tuple(names.get((name, v), v) for v in order)) for name, order in layout.orders)
+        return Layout(tuple(orders))
 
 
 def in_blocks(problem: Problem, patterns: Sequence[Stored], blocks: RowBlocks) -> tuple[Problem, tuple[Stored, ...]]:
@@ -100,24 +98,23 @@ def in_blocks(problem: Problem, patterns: Sequence[Stored], blocks: RowBlocks) -
     table, rows = used[n], used[blocks.rows]
     assert isinstance(table, Pattern)
     assert isinstance(rows, Pattern)
-    made = used[n] = in_row_blocks(table, rows, blocks.size)
+    blocked = used[n] = in_row_blocks(table, rows, blocks.size)
     types, walks = list(problem.patterns), list(problem.walks)
-    types[n] = pattern_type(made, types[n].batch_axes)
+    types[n] = pattern_type(blocked, types[n].batch_axes)
     walks[n] = (*walks[n][:-1], blocks.block, walks[n][-1])
-    sizes = (*problem.sizes, (blocks.block, made.shape[-2]))
+    sizes = (*problem.sizes, (blocks.block, blocked.shape[-2]))
     return replace(problem, patterns=tuple(types), walks=tuple(walks), sizes=sizes), tuple(used)
 
 
 def with_block_loop(nest: Summary, problem: Problem, blocks: RowBlocks) -> Summary:
     """Return the nest over the problem with row blocks: a loop over blocks goes around the loops over the relation."""
-    own = problem.level_variables[blocks.pattern]
-    at = min(n for n, name in enumerate(nest.loops) if name in own)
+    at = min(n for n, name in enumerate(nest.loops) if name in problem.level_variables[blocks.pattern])
     order = tuple(nest.outer.get(name, name) for name in nest.loops)
     first = Reorder((*order[:at], blocks.block, *order[at:]))
-    found = Summary.canonical(problem, concordant=nest.concordant)
+    divided = Summary.canonical(problem, concordant=nest.concordant)
     for step in (first, *(step for step in nest.steps if not isinstance(step, Reorder))):
-        found = found.then(step)
-    return found
+        divided = divided.then(step)
+    return divided
 
 
 def find_blocks_in_layout(
@@ -129,29 +126,20 @@ def find_blocks_in_layout(
     relation cannot be stored in the blocks that the layout names.
     """
     for operand, order in layout.orders:
-        asked = [(name, *_parse_division(name)) for name in order if _parse_division(name)[1]]
-        if not asked:
+        asked = [(name, DIVISION.fullmatch(name)) for name in order]
+        divisions = [(name, match[1], int(match[2])) for name, match in asked if match and int(match[2])]
+        if not divisions:
             continue
-        (text, row, size), *more = asked
-        found = [
-            blocks
-            for blocks in _possible(problem, patterns, size)
-            if operand in names_of(problem, blocks.pattern) and blocks.row == row
-        ]
-        if not found or more:
+        (text, row, size), *more = divisions
+        possible = (x for x in _possible(problem, patterns, size) if operand in names_of(problem, x.pattern))
+        blocks = next((x for x in possible if x.row == row), None)
+        if blocks is None or more:
             raise ScheduleError(
                 f"Expected one block of rows in the order {' '.join(order)} of {operand}. {operand} has to be a table "
                 f"such as k[p], and the rows those at another table o[p] of the same points. Leave {text} out."
             )
-        blocks = found[0]
         return blocks, layout.with_order(operand, tuple(blocks.block if name == text else name for name in order))
     return None, layout
-
-
-def _parse_division(name: str) -> tuple[str, int]:
-    """The index variable and the size of a name such as `o[p]/512`; size 0 for any other name."""
-    row, slash, size = name.rpartition("/")
-    return (row, int(size)) if slash and size.isascii() and size.isdecimal() else (name, 0)
 
 
 def _possible(problem: Problem, patterns: Sequence[Stored], size: int) -> Iterator[RowBlocks]:
@@ -179,32 +167,25 @@ def paying_blocks(nest: Summary, patterns: Sequence[Stored]) -> RowBlocks | None
     for blocks in _possible(problem, patterns, 1):
         *points, matrix = problem.level_variables[blocks.pattern]
         if blocks.row in problem.target.variables() and nest.walk[: len(points) + 1] == (matrix, *points):
-            sized = replace(blocks, size=_size(nest, blocks.row))
-            if _net_savings(nest, patterns, sized, matrix) > 0:
-                return sized
+            row = extent(problem, [v for v in problem.target.variables() if v != blocks.row])
+            row_bytes = row * itemsize(problem, problem.target)
+            # The largest power of two such that the target's rows of a block fit the second-level cache.
+            size = 1 << (max(nest.cpu.second_cache_bytes // max(row_bytes, 1), 1).bit_length() - 1)
+            if _net_savings(nest, patterns[blocks.pattern].nse, replace(blocks, size=size), matrix, row_bytes) > 0:
+                return replace(blocks, size=size)
     return None
 
 
-def _row_bytes(problem: Problem, access: Access, selected: frozenset[IndexVar]) -> int:
-    """Return the size in bytes of the part of a tensor at one coordinate of each index variable in `selected`."""
-    return extent(problem, [v for v in access.variables() if v not in selected]) * itemsize(problem, access)
-
-
-def _size(nest: Summary, row_variable: IndexVar) -> int:
-    """The rows of a block: the largest power of two such that the block's target rows fit the second-level cache."""
-    row = _row_bytes(nest.problem, nest.problem.target, frozenset({row_variable}))
-    return 1 << (max(nest.cpu.second_cache_bytes // max(row, 1), 1).bit_length() - 1)
-
-
-def _net_savings(nest: Summary, patterns: Sequence[Stored], blocks: RowBlocks, matrix: IndexVar) -> float:
+def _net_savings(nest: Summary, entries: int, blocks: RowBlocks, matrix: IndexVar, row_bytes: int) -> float:
     """Return the cost of the target's cache lines that blocks save, less the cost of the shorter segments in blocks."""
-    problem, entries = nest.problem, patterns[blocks.pattern].nse
+    problem, cpu = nest.problem, nest.cpu
     rows, matrices = problem.size[blocks.row] or 1, problem.size[matrix] or 1
     if blocks.size >= rows:
         return 0.0
-    row = _row_bytes(problem, problem.target, frozenset({blocks.row}))
-    lines = 2 * entries * nest.cpu.lines(row)
-    saved = lines * (nest.cpu.gather(rows * row) - nest.cpu.gather(blocks.size * row))
+    # Each entry reads a row of the target and writes it back. The rows of a block are in a nearer cache than all rows.
+    lines = 2 * entries * cpu.lines(row_bytes)
+    saved = lines * (cpu.gather(rows * row_bytes) - cpu.gather(blocks.size * row_bytes))
+    # Each further segment has mispredicted branches, and (copies - 1) / 2 entries at its end that run one by one.
     segments = min(entries, -(-rows // blocks.size) * matrices) - matrices
-    alone = (nest.copies - 1) / 2 * extent(problem, nest.dense) / nest.cpu.lane_speedup * (1 - nest.cpu.jammed)
-    return saved - segments * (nest.cpu.segment + alone)
+    alone = (nest.copies - 1) / 2 * extent(problem, nest.dense) / cpu.lane_speedup * (1 - cpu.jammed)
+    return saved - segments * (cpu.segment + alone)

@@ -26,7 +26,7 @@ from jsparse.compiler.schedule.layout import Stored
 from jsparse.compiler.schedule.prices.gathers import extent, itemsize, mostly_read_before
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.schedule.search.shared_loops import is_full, is_sum
-from jsparse.compiler.schedule.summary import Summary, Transformation
+from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.transformations.compute_at import ComputeAt
 from jsparse.compiler.schedule.transformations.reorder import Reorder
 from jsparse.compiler.schedule.transformations.split import Split
@@ -52,23 +52,25 @@ def in_blocks(
     """
     var = shared[-1]
     alone = [n in rows_inside or _is_jammed(schedule, var) for n, schedule in enumerate(schedules)]
-    selected = (
-        _row_bytes_by_tensor(problem, shared) if _share_rows(problem, patterns, shared) else [{} for _ in schedules]
-    )
-    if not (any(alone) or any(selected)) or not is_full(problem, var):
+    row_bytes = _row_bytes_by_tensor(problem, shared)
+    if not _share_rows(problem, patterns, var, row_bytes):
+        row_bytes = [{} for _ in schedules]
+    if not (any(alone) or any(row_bytes)) or not is_full(problem, var):
         return None
-    runs = _runs(alone, [frozenset(rows) for rows in selected])
+    runs = _runs(alone, [frozenset(rows) for rows in row_bytes])
     outer = outer_name(problem, var)
-    found = [
-        _add_panels_of_rows(problem.cpu, rows_inside[n], shared, outer)
-        if n in rows_inside
-        else _split(problem.cpu, schedule, var, outer)
+    divided = [
+        _split(problem.cpu, rows_inside.get(n, schedule), shared, outer, n in rows_inside)
         for n, schedule in enumerate(schedules)
     ]
-    if any(_reason(problem, n, schedule) for n, schedule in enumerate(found)):
-        return None
-    loops = [var if here == behind else outer for here, behind in pairwise(runs)]
-    return (*(s.then(ComputeAt(loop)) for s, loop in zip(found, loops, strict=False)), found[-1])
+    for n, schedule in enumerate(divided):
+        nest = Summary.canonical(problem, n)
+        for step in schedule.steps:
+            if step.check(nest) is not None:
+                return None
+            nest = nest.then(step)
+    loops = [var if run == next_run else outer for run, next_run in pairwise(runs)]
+    return (*(s.then(ComputeAt(loop)) for s, loop in zip(divided, loops, strict=False)), divided[-1])
 
 
 def is_dense_sum(problem: Problem, number: int, var: IndexVar) -> bool:
@@ -84,34 +86,28 @@ def _is_jammed(schedule: Schedule, var: IndexVar) -> bool:
 def _row_bytes_by_tensor(problem: Problem, shared: Sequence[IndexVar]) -> list[dict[str, int]]:
     """For each statement, find the dense tensors whose rows are selected by stored entries, to be read or written.
     Returns a dict for each statement: name of the tensor → bytes of a row."""
-    found: list[dict[str, int]] = []
+    row_bytes: list[dict[str, int]] = []
     for statement in problem.statements:
+        row_bytes.append({})
         stored = {v for n in statement.patterns for v in problem.level_variables[n] if v not in shared}
-        dense = [a for a in (statement.target, *statement.reads) if problem.type_of[a.tensor].positions is None]
-        found.append(
-            {
-                access.tensor: extent(problem, [v for v in access.variables() if v not in stored.union(shared)])
-                * itemsize(problem, access)
-                for access in dense
-                if stored.intersection(access.variables())
-            }
-        )
-    return found
+        for access in (statement.target, *statement.reads):
+            if problem.type_of[access.tensor].positions is None and stored.intersection(access.variables()):
+                row = [v for v in access.variables() if v not in stored.union(shared)]
+                row_bytes[-1][access.tensor] = extent(problem, row) * itemsize(problem, access)
+    return row_bytes
 
 
-def _share_rows(problem: Problem, patterns: Sequence[Stored], shared: Sequence[IndexVar]) -> bool:
+def _share_rows(
+    problem: Problem, patterns: Sequence[Stored], var: IndexVar, row_bytes: Sequence[dict[str, int]]
+) -> bool:
     """Whether neighbouring rows of the patterns select nearly the same rows of dense tensors, and the nearest cache
     holds the selected rows of each tensor, but not of all tensors together."""
-    var, entries = shared[-1], 0.0
+    rows, entries = problem.size[var], 0.0
     for names, pattern in zip(problem.level_variables, patterns, strict=True):
-        rows = problem.size[var]
         if var not in names[:-1] or not rows or not mostly_read_before(problem.cpu, pattern, names.index(var) + 1):
             return False
         entries = max(entries, pattern.nse / rows)
-    row_bytes: dict[str, int] = {}
-    for rows_of in _row_bytes_by_tensor(problem, shared):
-        row_bytes |= rows_of
-    sizes = [entries * size for size in row_bytes.values()]
+    sizes = [entries * size for size in {name: n for rows_of in row_bytes for name, n in rows_of.items()}.values()]
     return sum(sizes) > problem.cpu.first_cache_bytes >= max(sizes, default=0)
 
 
@@ -119,55 +115,32 @@ def _runs(alone: Sequence[bool], selected: Sequence[frozenset[str]]) -> list[int
     """Divide the statements into runs of neighbours, and return the index of each statement's run. If `alone` is true
     for a statement, its run has no other statement: it works on several rows at a time, or sums over rows. The
     statements of any other run select rows of the same tensors, or no rows."""
-    number, current, found = 0, selected[0], [0]
-    for n, own in enumerate(selected[1:], 1):
-        if alone[n] or alone[n - 1] or (own and current and own != current):
-            number, current = number + 1, own
-        current = current or own
-        found.append(number)
-    return found
+    number, current, runs = 0, selected[0], [0]
+    for n, tensors in enumerate(selected[1:], 1):
+        if alone[n] or alone[n - 1] or (tensors and current and tensors != current):
+            number, current = number + 1, tensors
+        current = current or tensors
+        runs.append(number)
+    return runs
 
 
-def _split(cpu: CpuModel, schedule: Schedule, var: IndexVar, outer: str) -> Schedule:
-    """Add steps to a schedule that split the loop `var` over rows into panels. If several rows run at a time, the loops
-    over register tiles are put around the loop over a panel's rows. Then one tile's part of a matrix stays in the
-    nearest cache for all rows of the panel."""
-    order, *rest = schedule.steps
-    assert isinstance(order, Reorder)
-    at = order.loops.index(var)
-    tiled = _register_tile_loops(order, rest) if _is_jammed(schedule, var) else []
-    inside = [name for name in order.loops[at + 1 :] if name not in tiled]
-    steps: tuple[Transformation, ...] = (
-        Split(var, cpu.block_rows),
-        Reorder((*order.loops[:at], outer, *tiled, var, *inside)),
-    )
-    return Schedule((*steps, *rest), schedule.layout)
+def _split(cpu: CpuModel, schedule: Schedule, shared: Sequence[IndexVar], outer: str, sums_rows: bool) -> Schedule:
+    """Add steps to a schedule that split the loop over rows, the last of the shared loops, into panels.
 
-
-def _add_panels_of_rows(cpu: CpuModel, schedule: Schedule, shared: Sequence[IndexVar], outer: str) -> Schedule:
-    """Add steps to the schedule of a sum over rows that split the loop over rows into panels. Inside of a panel, the
-    outermost loops run over register tiles, the next loops over other variables, and the innermost loop over rows."""
-    order, *rest = schedule.steps
+    If several rows run at a time, the loops over register tiles are put around the loop over a panel's rows. Then one
+    tile's part of a matrix stays in the nearest cache for all rows of the panel. In a sum over rows, the outermost
+    loops inside of a panel run over register tiles, the next loops over other variables, and the innermost loop over
+    rows.
+    """
+    order, *steps = schedule.steps
     assert isinstance(order, Reorder)
     *around, var = shared
-    tiled = _register_tile_loops(order, rest)
-    others = [name for name in order.loops if name not in (*around, *tiled, var)]
-    return Schedule(
-        (Split(var, cpu.block_rows), Reorder((*around, outer, *tiled, *others, var)), *rest), schedule.layout
-    )
-
-
-def _register_tile_loops(order: Reorder, steps: Sequence[Transformation]) -> list[IndexVar]:
-    """Return the loops that are split into register tiles."""
-    return [step.loop for step in steps if isinstance(step, Split) and step.loop in order.loops]
-
-
-def _reason(problem: Problem, number: int, schedule: Schedule) -> str | None:
-    """Return the reason why a step of a schedule is illegal, or None if all steps are legal."""
-    nest = Summary.canonical(problem, number)
-    for step in schedule.steps:
-        reason = step.check(nest)
-        if reason is not None:
-            return reason
-        nest = nest.then(step)
-    return None
+    tiled = [step.loop for step in steps if isinstance(step, Split) and step.loop in order.loops]
+    if sums_rows:
+        others = [name for name in order.loops if name not in (*around, *tiled, var)]
+        loops = (*around, outer, *tiled, *others, var)
+    else:
+        at, tiled = order.loops.index(var), tiled if _is_jammed(schedule, var) else []
+        inside = [name for name in order.loops[at + 1 :] if name not in tiled]
+        loops = (*order.loops[:at], outer, *tiled, var, *inside)
+    return Schedule((Split(var, cpu.block_rows), Reorder(loops), *steps), schedule.layout)

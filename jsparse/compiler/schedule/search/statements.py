@@ -13,7 +13,7 @@ which is narrowed after the kernel.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import count, islice
 
@@ -59,23 +59,25 @@ def plan_statements(problem: Problem, patterns: Sequence[Stored]) -> tuple[Sched
     """Find the cheapest schedule of each statement. Patterns and dense tensors keep their storage orders.
 
     If all statements can share loops (`shared_loops.py`), they share these loops, or panels of the innermost shared
-    loop (`blocks.py`).
+    loop (`shared_panels.py`).
     """
     shared = find_shared_loops(problem)
     numbers = range(len(problem.statements))
-    plans = [_alone(problem, patterns, number, shared) for number in numbers]
-    found = [
-        _one_by_one(_schedule(problem, number, plan, shared), shared[:-1])
-        for number, plan in zip(numbers, plans, strict=True)
-    ]
+
+    def plan_alone(number: int, outer: tuple[IndexVar, ...]) -> Plan:
+        stored = [patterns[n] for n in problem.statements[number].patterns]
+        return plan(problem.alone(number), stored, as_stored=True, outer=outer)
+
+    plans = [plan_alone(n, shared) for n in numbers]
+    schedules = [_one_by_one(_schedule(problem, n, plans[n], shared), shared[:-1]) for n in numbers]
     if not shared:
-        return tuple(found)
-    rows_inside = {n: _alone(problem, patterns, n, ()) for n in numbers if is_dense_sum(problem, n, shared[-1])}
+        return tuple(schedules)
+    rows_inside = {n: plan_alone(n, ()) for n in numbers if is_dense_sum(problem, n, shared[-1])}
     alone = {n: _one_by_one(_schedule(problem, n, plan), shared[:-1]) for n, plan in rows_inside.items()}
-    blocks = in_blocks(problem, patterns, found, shared, alone)
+    blocks = in_blocks(problem, patterns, schedules, shared, alone)
     if blocks is None:
-        found = [_one_by_one(schedule, shared) for schedule in found]
-    joined = blocks or (*(schedule.then(ComputeAt(shared[-1])) for schedule in found[:-1]), found[-1])
+        schedules = [_one_by_one(schedule, shared) for schedule in schedules]
+    joined = blocks or (*(schedule.then(ComputeAt(shared[-1])) for schedule in schedules[:-1]), schedules[-1])
     divided = outer_name(problem, shared[0]) if blocks and len(shared) == 1 else shared[0]
     chosen = [rows_inside.get(n, plan) if blocks else plan for n, plan in enumerate(plans)]
     grain = _grain(problem, patterns, shared[0], chosen, bool(blocks))
@@ -94,7 +96,14 @@ def with_lanes_innermost(problem: Problem, patterns: Sequence[Stored]) -> Proble
     if shares_cheaply(problem, patterns):
         return problem
     dense = [tensor.name for tensor in problem.tensors if tensor.positions is None]
-    for var in dict.fromkeys(_variables_for_lanes(problem, patterns)):
+    # The index variables that statements would run in lanes if dense tensors stored them innermost.
+    vectors = dict[IndexVar, None]()
+    for number, statement in enumerate(problem.statements):
+        if statement.patterns:
+            alone = plan(problem.alone(number), [patterns[n] for n in statement.patterns])
+            if any(t.axes != problem.type_of[t.name].axes for t in alone.problem.tensors if t.positions is None):
+                vectors |= {s.loop: None for s in alone.schedule.steps if isinstance(s, Vectorize) and not s.lanes}
+    for var in vectors:
         moved = with_innermost(problem, dense, var)
         if find_shared_loops(moved) and _price_of_sharing(moved, patterns) <= MOST_COST_MOVED:
             return moved
@@ -102,29 +111,16 @@ def with_lanes_innermost(problem: Problem, patterns: Sequence[Stored]) -> Proble
 
 
 def _price_of_sharing(problem: Problem, patterns: Sequence[Stored]) -> float:
-    shared = find_shared_loops(problem)
-    return _cost_of_sharing(problem, patterns, shared) if shared else 0.0
-
-
-def _variables_for_lanes(problem: Problem, patterns: Sequence[Stored]) -> Iterator[IndexVar]:
-    """Yield the index variables that statements would run in lanes if dense tensors stored them innermost."""
-    for number, statement in enumerate(problem.statements):
-        if statement.patterns:
-            found = plan(problem.alone(number), [patterns[n] for n in statement.patterns])
-            if any(t.axes != problem.type_of[t.name].axes for t in found.problem.tensors if t.positions is None):
-                yield from (s.loop for s in found.schedule.steps if isinstance(s, Vectorize) and not s.lanes)
-
-
-def _cost_of_sharing(problem: Problem, patterns: Sequence[Stored], shared: Sequence[IndexVar]) -> float:
-    """Return the cost of all statements in shared loops, relative to their cost if each has the loops it prefers.
+    """Return the cost of all statements in shared loops, relative to their cost if each has the loops it prefers; 0 if
+    no loops are shared.
 
     In shared loops dense tensors stay as they are stored, so lanes may have to gather or scatter.
     """
-    together = apart = 0.0
-    for number, statement in enumerate(problem.statements):
-        own, single = tuple(patterns[n] for n in statement.patterns), problem.alone(number)
-        together += _price(single, own, tuple(shared))
-        apart += min(_price(single, own, None), _price(single, own, ()))
+    shared, together, apart = find_shared_loops(problem), 0.0, 0.0
+    for number, statement in enumerate(problem.statements) if shared else ():
+        stored, single = tuple(patterns[n] for n in statement.patterns), problem.alone(number)
+        together += _price(single, stored, shared)
+        apart += min(_price(single, stored, None), _price(single, stored, ()))
     return together / max(apart, 1.0)
 
 
@@ -140,20 +136,15 @@ def _schedule(problem: Problem, number: int, plan: Plan, shared: Sequence[IndexV
     Steps that fold the sums at several coordinates of a shared loop together are left out, because statements share
     single iterations of the loop.
     """
-    own = (step for step in plan.schedule.steps if not isinstance(step, Parallelize | Specialize | Widen))
-    steps = (step for step in own if not (isinstance(step, Vectorize) and step.lanes and step.loop in shared))
+    steps = (step for step in plan.schedule.steps if not isinstance(step, Parallelize | Specialize | Widen))
+    steps = (step for step in steps if not (isinstance(step, Vectorize) and step.lanes and step.loop in shared))
     return Schedule(tuple(step.renumber(problem.statements[number].patterns) for step in steps))
 
 
 def _one_by_one(schedule: Schedule, shared: Sequence[IndexVar]) -> Schedule:
     """Remove the steps that jam loops in `shared`, because statements share single iterations of these loops."""
-    kept = (step for step in schedule.steps if not (isinstance(step, UnrollAndJam) and step.loop in shared))
-    return Schedule(tuple(kept), schedule.layout)
-
-
-def _alone(problem: Problem, patterns: Sequence[Stored], number: int, shared: tuple[IndexVar, ...]) -> Plan:
-    own = problem.statements[number].patterns
-    return plan(problem.alone(number), [patterns[n] for n in own], as_stored=True, outer=shared)
+    steps = (step for step in schedule.steps if not (isinstance(step, UnrollAndJam) and step.loop in shared))
+    return Schedule(tuple(steps), schedule.layout)
 
 
 def _grain(problem: Problem, patterns: Sequence[Stored], var: IndexVar, plans: Sequence[Plan], in_blocks: bool) -> int:
@@ -163,10 +154,10 @@ def _grain(problem: Problem, patterns: Sequence[Stored], var: IndexVar, plans: S
     sums = [s.target for n, s in enumerate(problem.statements) if is_sum(problem, n, var)]
     copied = sum(extent(problem, target.variables()) for target in sums)
     size, least = problem.size[var], max(problem.cpu.chunk_work, COPIED * copied)
-    walked = [(p, own) for p, own in zip(patterns, problem.level_variables, strict=True) if var in own]
+    walked = [(p, names) for p, names in zip(patterns, problem.level_variables, strict=True) if var in names]
     if in_blocks or not walked:
         return grain_of(size or UNKNOWN, work, least)
-    most = max(weight_of_level(p, own.index(var), size) for p, own in walked)
+    most = max(weight_of_level(p, names.index(var), size) for p, names in walked)
     return grain_of(max(p.nse for p, _ in walked), work, least, most)
 
 
@@ -178,46 +169,44 @@ def sum_of(plans: Sequence[Plan]) -> tuple[Problem, tuple[Schedule, ...]] | None
     Returns None if the plans do not store all results row by row, or all in one other order, or if they divide an index
     variable differently.
     """
-    targets, sizes = [own.problem.tensors[0] for own in plans], dict(plans[0].problem.sizes)
+    problems = [plan.problem for plan in plans]
+    targets, sizes = [problem.tensors[0] for problem in problems], dict(problems[0].sizes)
     in_rows = all(t.dense_dims == tuple(range(len(t.axes))) for t in targets)
-    if not in_rows and len({(t.axes, own.problem.target.indices) for t, own in zip(targets, plans, strict=True)}) > 1:
+    if not in_rows and len({(problem.tensors[0].axes, problem.target.indices) for problem in problems}) > 1:
         return None
-    if any(sizes.setdefault(v, n) != n for own in plans for v, n in own.problem.sizes):
+    if any(sizes.setdefault(v, n) != n for problem in problems for v, n in problem.sizes):
         return None
-    target = operand_name(sum(len(own.problem.operands) for own in plans))
+    target = operand_name(sum(len(problem.operands) for problem in problems))
     statements, operands, schedules = list[Statement](), list[TensorType](), list[Schedule]()
     results, numbers, patterns = list[TensorType](), count(), count()
-    for n, own in enumerate(plans):
-        old, *given = own.problem.tensors
-        new = replace(old, name=f"{target}.{n}" if n else target, view_of=target if n else "")
-        names = {tensor.name: operand_name(next(numbers)) for tensor in given}
-        places = tuple(islice(patterns, len(own.problem.patterns)))
-        results.append(new)
-        operands += [replace(t.renumber(dict(enumerate(places))), name=names[t.name]) for t in given]
-        statements.append(_rename_tensors(own.problem.statement, new.name, names, places))
-        schedules.append(Schedule(tuple(step.renumber(places, names) for step in own.schedule.steps)))
-    problem = Problem(
+    for n, (problem, product) in enumerate(zip(problems, plans, strict=True)):
+        result, *reads = problem.tensors
+        result = replace(result, name=f"{target}.{n}" if n else target, view_of=target if n else "")
+        names = {tensor.name: operand_name(next(numbers)) for tensor in reads}
+        places, statement = tuple(islice(patterns, len(problem.patterns))), problem.statement
+        accesses = {access: Access(names[access.tensor], access.indices) for access in statement.reads}
+        assert statement.value is not None
+        statements.append(
+            replace(
+                statement,
+                target=Access(result.name, statement.target.indices),
+                value=replace_accesses(statement.value, accesses),
+                patterns=tuple(places[n] for n in statement.patterns),
+            )
+        )
+        results.append(result)
+        operands += [replace(t.renumber(dict(enumerate(places))), name=names[t.name]) for t in reads]
+        schedules.append(Schedule(tuple(step.renumber(places, names) for step in product.schedule.steps)))
+    joint = Problem(
         tuple(statements),
         (*results, *operands),
-        tuple(pattern for own in plans for pattern in own.problem.patterns),
+        tuple(pattern for problem in problems for pattern in problem.patterns),
         tuple(sizes.items()),
-        tuple(walk for own in plans for walk in own.problem.walks),
-        derived=tuple(dict.fromkeys(derived for own in plans for derived in own.problem.derived)),
-        cpu=plans[0].problem.cpu,
+        tuple(walk for problem in problems for walk in problem.walks),
+        derived=tuple(dict.fromkeys(derived for problem in problems for derived in problem.derived)),
+        cpu=problems[0].cpu,
     )
-    return problem, tuple(schedules)
-
-
-def _rename_tensors(statement: Statement, target: str, names: Mapping[str, str], patterns: Sequence[int]) -> Statement:
-    """Return a statement with other names of its tensors, and other numbers of its patterns."""
-    accesses = {access: Access(names[access.tensor], access.indices) for access in statement.reads}
-    assert statement.value is not None
-    return replace(
-        statement,
-        target=Access(target, statement.target.indices),
-        value=replace_accesses(statement.value, accesses),
-        patterns=tuple(patterns[n] for n in statement.patterns),
-    )
+    return joint, tuple(schedules)
 
 
 def wide_accumulation_plan(problem: Problem, patterns: Sequence[Stored], schedule: Schedule | None = None) -> Plan:
@@ -235,11 +224,10 @@ def wide_accumulation_schedules(problem: Problem, patterns: Sequence[Stored]) ->
     """Find the cheapest schedules of a program of statements, and the problem to which they apply. In that problem,
     narrow results that are summed in memory have the dtype of arithmetic. The caller then narrows these results."""
     schedules = plan_statements(problem, patterns)
-    narrow = narrow_sums(problem, *schedules)
-    while narrow:  # wider targets may have other cheapest schedules, which may add to another target in memory
+    while narrow := narrow_sums(problem, *schedules):
+        # Wider targets may have other cheapest schedules, which may add to another target in memory.
         problem = with_unrounded(problem, narrow)
         schedules = plan_statements(problem, patterns)
-        narrow = narrow_sums(problem, *schedules)
     return problem, schedules
 
 
@@ -251,8 +239,8 @@ def narrow_sums(problem: Problem, *schedules: Schedule) -> frozenset[str]:
     parallel = [schedule.found("parallelize") for schedule in schedules]
     if any(step is not None and step.race == "split" for step in parallel):  # carry-outs are added to the target
         return narrow
-    sums = assignments(build_loops(problem, *schedules).body)
-    return narrow.intersection(a.target.tensor for a in sums if a.accumulate)
+    assigned = assignments(build_loops(problem, *schedules).body)
+    return narrow.intersection(a.target.tensor for a in assigned if a.accumulate)
 
 
 def with_unrounded(problem: Problem, names: Collection[str]) -> Problem:

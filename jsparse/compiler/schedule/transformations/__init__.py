@@ -1,9 +1,12 @@
-"""Transformations: the steps of schedules, one file each."""
+"""Transformations: the steps of schedules, one file each.
+
+A step rewrites a nest, and is checked by itself, as the scheduling operators of Exo are (Ikarashi et al., 2022). The
+checks read a summary of the nest, so that the search needs to build no nest.
+"""
 
 from __future__ import annotations
 
-from typing import Any
-
+from jsparse.compiler.schedule.summary import Transformation
 from jsparse.compiler.schedule.transformations.cache_read import CacheRead
 from jsparse.compiler.schedule.transformations.compute_at import ComputeAt
 from jsparse.compiler.schedule.transformations.fuse import Fuse
@@ -25,7 +28,7 @@ from jsparse.compiler.schedule.transformations.workspace import MakeWorkspace
 
 __all__ = ["TRANSFORMATIONS"]
 
-TRANSFORMATIONS: dict[str, Any] = {
+TRANSFORMATIONS: dict[str, type[Transformation]] = {
     kind.keyword: kind
     for kind in (
         Reorder,

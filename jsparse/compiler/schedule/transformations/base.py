@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
-from jsparse.compiler.loops.nest import Clear, LoopNest, Sequence, Stmt, Widened
+from jsparse.compiler.loops.chain import with_loop
+from jsparse.compiler.loops.nest import Clear, Forall, LoopNest, Sequence, Stmt, Widened
 from jsparse.compiler.schedule.summary import Summary
 
 WORKSPACES = ("precompute", "promote", "cache_read", "scatter")
@@ -38,6 +41,16 @@ def lanes_reason(nest: Summary, loop: str) -> str | None:
         if step.loop == loop and step.lanes:
             return f"'{step}' works on several positions of {loop} at a time"
     return None
+
+
+def change_loop(nest: LoopNest, name: str, change: Callable[[Forall], Stmt]) -> LoopNest:
+    """Replace each loop that is called `name` by `change(loop)`."""
+    return replace(nest, body=with_loop(nest.body, name, nest.problem, change))
+
+
+def change_domain(nest: LoopNest, name: str, **fields: Any) -> LoopNest:
+    """Change fields of the domain of each loop that is called `name`."""
+    return change_loop(nest, name, lambda loop: replace(loop, domain=replace(loop.domain, **fields)))
 
 
 def with_loops(nest: LoopNest, loops: Stmt) -> LoopNest:

@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.nest import LoopNest
-from jsparse.compiler.schedule.layout import line
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.base import no_loop
 
@@ -26,17 +25,7 @@ class ComputeAt(Transformation):
     loop: str
     keyword: ClassVar[str] = "compute_at"
 
-    def __str__(self) -> str:
-        return line(self.keyword, self.loop)
-
-    @staticmethod
-    def parse(words: list[str]) -> ComputeAt:
-        """Read the step from the words that follow its keyword in a line."""
-        (loop,) = words
-        return ComputeAt(loop)
-
     def check(self, nest: Summary) -> str | None:
-        """Why the step is illegal; None if it is legal."""
         if self.loop not in nest.loops:
             return no_loop(self.loop, nest)
         for keyword in ("parallelize", "widen", "compute_at"):

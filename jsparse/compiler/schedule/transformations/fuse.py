@@ -9,7 +9,6 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.chain import chain, nest_loops
 from jsparse.compiler.loops.domain import Fused
 from jsparse.compiler.loops.nest import LoopNest
-from jsparse.compiler.schedule.layout import line
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.base import loops_of, no_loop, structure_reason, with_loops
 
@@ -28,22 +27,12 @@ class Fuse(Transformation):
     inner: str
     keyword: ClassVar[str] = "fuse"
 
-    def __str__(self) -> str:
-        return line(self.keyword, self.outer, self.inner)
-
-    @staticmethod
-    def parse(words: list[str]) -> Fuse:
-        """Read the step from the words that follow its keyword in a line."""
-        outer, inner = words
-        return Fuse(outer, inner)
-
     @property
     def name(self) -> str:
         """The name of the fused loop."""
         return f"{self.outer}_{self.inner}"
 
     def check(self, nest: Summary) -> str | None:
-        """Why the step is illegal; None if it is legal."""
         for name in (self.outer, self.inner):
             if name not in nest.loops:
                 return no_loop(name, nest)
@@ -61,12 +50,10 @@ class Fuse(Transformation):
         return None if reason is None else f"{reason}: fuse before"
 
     def loops_after(self, nest: Summary) -> tuple[str, ...]:
-        """The names of the nest's loops after the step."""
         at = nest.loops.index(self.outer)
         return (*nest.loops[:at], self.name, *nest.loops[at + 2 :])
 
     def apply(self, nest: LoopNest) -> LoopNest:
-        """The nest after the step."""
         loops, leaf = chain(loops_of(nest))
         at = next(n for n, loop in enumerate(loops) if loop.var == self.outer and not loop.is_lookup)
         fused = replace(loops[at], var=self.name, domain=Fused(self.outer, self.inner))

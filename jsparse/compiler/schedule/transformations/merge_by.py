@@ -8,10 +8,11 @@ from typing import ClassVar, cast
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.assemble import AssemblyShape, assembly_nest, shape_of
-from jsparse.compiler.loops.domain import Derivation, LevelIteration
+from jsparse.compiler.loops.chain import nest_loops
+from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import Forall, LoopNest, Stmt, with_children
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.layout import line, pattern_numbers
+from jsparse.compiler.schedule.layout import pattern_numbers
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.notation.assignment import IndexVar
 
@@ -29,12 +30,8 @@ class MergeBy(Transformation):
     leader: str
     keyword: ClassVar[str] = "merge_by"
 
-    def __str__(self) -> str:
-        return line(self.keyword, self.loop, self.leader)
-
     @staticmethod
     def parse(words: list[str]) -> MergeBy:
-        """Read the step from the words that follow its keyword in a line."""
         loop, leader = words
         if len(pattern_numbers(leader)) != 1:
             raise ValueError(f"expected a pattern, as in P0, but got {leader!r}")
@@ -47,7 +44,6 @@ class MergeBy(Transformation):
         return numbers[0] if len(numbers) == 1 else -1
 
     def check(self, nest: Summary) -> str | None:
-        """Why the step is illegal; None if it is legal."""
         names = nest.problem.level_variables
         terms = (term for term in nest.problem.terms or (nest.statement,) if self.pattern in term.patterns)
         walking = {n for term in terms for n in term.patterns if self.loop in names[n]}
@@ -57,13 +53,14 @@ class MergeBy(Transformation):
             return f"the loop over {self.loop} is divided by the entries of one pattern already"
         if nest.first("scatter") is not None:
             return f"'{nest.first('scatter')}' is for the lookups as they are: merge before"
-        located = {n: _is_located(nest.problem, n, names[n].index(self.loop)) for n in walking}
+        # A lookup is a search (0), arithmetic (1), or arithmetic that always finds a coordinate (2).
+        kinds = {n: nest.problem.patterns[n].levels[names[n].index(self.loop)].kind for n in walking}
+        located = {n: 2 if kind.is_full else 0 if kind.has_coordinates else 1 for n, kind in kinds.items()}
         if not nest.concordant and located[self.pattern] > min(located.values()):
             return f"{self.leader} locates a coordinate of {self.loop} by arithmetic, so that another one is walked"
         return None
 
     def renumber(self, numbers: Sequence[int], names: Mapping[str, str] | None = None) -> MergeBy:
-        """Return the step with pattern n renamed to pattern `numbers[n]`."""
         return replace(self, leader=f"P{numbers[self.pattern]}")
 
     def apply_to_shape(self, shape: AssemblyShape, problem: Problem) -> AssemblyShape:
@@ -73,40 +70,26 @@ class MergeBy(Transformation):
         return replace(shape, merge_leaders=(*others, (self.loop, self.pattern)))
 
     def apply(self, nest: LoopNest) -> LoopNest:
-        """The nest after the step."""
         if nest.problem.ordered:
             return assembly_nest(nest.problem, self.apply_to_shape(shape_of(nest), nest.problem))
-        return replace(nest, body=_exchange_leader(nest.body, self.loop, self.pattern, nest))
+        return replace(nest, body=_exchange_leader(nest.body, self.loop, self.pattern))
 
 
-def _exchange_leader(stmt: Stmt, var: IndexVar, leader: int, nest: LoopNest) -> Stmt:
+def _exchange_leader(stmt: Stmt, var: IndexVar, leader: int) -> Stmt:
     """Exchange two levels in a statement: walk the leader's level, and look up the level that was walked."""
     walks = isinstance(stmt, Forall) and stmt.var == var and not stmt.is_lookup
     if not (walks and isinstance(stmt, Forall) and isinstance(stmt.domain, LevelIteration)):
-        return with_children(stmt, lambda inner: _exchange_leader(inner, var, leader, nest))
-    lookups: list[Forall] = []
+        return with_children(stmt, lambda inner: _exchange_leader(inner, var, leader))
+    lookups: list[tuple[tuple[int, int], Forall]] = []  # each with its place: derived variables, then levels in order
     inner = stmt.body
     while isinstance(inner, Forall) and inner.is_lookup:
-        lookups.append(inner)
+        level = inner.domain
+        lookups.append(((level.pattern, level.level) if isinstance(level, LevelIteration) else (-1, 0), inner))
         inner = inner.body
-    found = [x for x in lookups if isinstance(x.domain, LevelIteration) and x.domain.pattern == leader and x.var == var]
-    if stmt.domain.pattern == leader or not found:
+    led = next((entry for entry in lookups if entry[0][0] == leader and entry[1].var == var), None)
+    if stmt.domain.pattern == leader or led is None:
         return stmt
-    swapped = Forall(var, replace(stmt.domain, bound=True), inner)
-    others = sorted([x for x in lookups if x is not found[0]] + [swapped], key=_number)
-    for loop in reversed(others):
-        inner = replace(loop, body=inner)
-    return replace(stmt, domain=replace(cast(LevelIteration, found[0].domain), bound=False), body=inner)
-
-
-def _is_located(problem: Problem, pattern: int, level: int) -> int:
-    """Return the kind of a lookup: 0 is a search, 1 is arithmetic, 2 is arithmetic that always finds a coordinate."""
-    kind = problem.patterns[pattern].levels[level].kind
-    return 2 if kind.is_full else 0 if kind.has_coordinates else 1
-
-
-def _number(loop: Forall) -> tuple[int, int]:
-    """Return the sort key of a lookup: derived variables come first, then levels by pattern and level."""
-    domain = loop.domain
-    assert isinstance(domain, LevelIteration | Derivation)
-    return (-1, 0) if isinstance(domain, Derivation) else (domain.pattern, domain.level)
+    lookups.remove(led)
+    lookups.append(((stmt.domain.pattern, stmt.domain.level), Forall(var, replace(stmt.domain, bound=True), inner)))
+    body = nest_loops([loop for _, loop in sorted(lookups, key=lambda entry: entry[0])], inner)
+    return replace(stmt, domain=replace(cast(LevelIteration, led[1].domain), bound=False), body=body)

@@ -6,12 +6,11 @@ from dataclasses import replace
 from typing import ClassVar, Literal, cast, get_args
 
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.loops.chain import with_loop
 from jsparse.compiler.loops.nest import Forall, LoopNest, Parallel, Stmt, Where, Workspace, with_children
 from jsparse.compiler.schedule.layout import line
 from jsparse.compiler.schedule.races import bins_reason, copies_reason, split_reason
 from jsparse.compiler.schedule.summary import Summary, Transformation
-from jsparse.compiler.schedule.transformations.base import no_loop
+from jsparse.compiler.schedule.transformations.base import change_loop, no_loop
 from jsparse.compiler.schedule.transformations.split import may_be_full
 from jsparse.formats.validate import LARGEST_SIZE
 
@@ -44,15 +43,13 @@ class Parallelize(Transformation):
 
     @staticmethod
     def parse(words: list[str]) -> Parallelize:
-        """Read the step from the words that follow its keyword in a line."""
-        loop, *rest = words
-        race = rest.pop(0) if rest and not rest[0].isdecimal() else "owned"
+        loop, *options = words
+        race = options.pop(0) if options and not options[0].isdecimal() else "owned"
         if race not in get_args(Race):
             raise ValueError(f"expected a race strategy, one of {', '.join(get_args(Race))}, but got {race!r}")
-        return Parallelize(loop, cast(Race, race), *map(int, rest))
+        return Parallelize(loop, cast(Race, race), *map(int, options))
 
     def check(self, nest: Summary) -> str | None:
-        """Why the step is illegal; None if it is legal."""
         if self.loop not in nest.loops:
             return no_loop(self.loop, nest)
         if nest.first("parallelize") is not None:
@@ -60,10 +57,14 @@ class Parallelize(Transformation):
         if not 0 <= self.grain <= LARGEST_SIZE:
             return f"a chunk has at least one entry and at most 2**62, not {self.grain}"
         if nest.problem.is_assembly:
-            return self._assembly_reason(nest)
-        rest = [name for name in nest.loops if self.loop in nest.precompute_loops or name not in nest.precompute_loops]
-        before = rest[: rest.index(self.loop)]
-        if any(nest.outer.get(name) != nest.vector or nest.vector is None for name in before):
+            if self.race != "owned":
+                return "the chunks of an assembly own their entries"
+            return None if nest.loops[0] == self.loop else f"only the outermost loop, {nest.loops[0]}, is divided"
+        # The loops of a sum that is computed first do not count as loops around the others.
+        before = list(nest.loops[: nest.loops.index(self.loop)])
+        if self.loop not in nest.precompute_loops:
+            before = [name for name in before if name not in nest.precompute_loops]
+        if any(name != nest.tile_loop for name in before):
             return f"only the outermost loop is divided over threads: reorder {self.loop} out of {before[0]}"
         if self.race == "reduced":
             return self._reason_against_own_sums(nest)
@@ -79,11 +80,6 @@ class Parallelize(Transformation):
             return f"{self.loop} continues segments from panel to panel, one after the other"
         return split_reason(nest, self.loop) if self.race == "split" else None
 
-    def _assembly_reason(self, nest: Summary) -> str | None:
-        if self.race != "owned":
-            return "the chunks of an assembly own their entries"
-        return None if nest.loops[0] == self.loop else f"only the outermost loop, {nest.loops[0]}, is divided"
-
     def _reason_against_own_sums(self, nest: Summary) -> str | None:
         """Why chunks cannot have sums of their own; None if they can. If statements share the loop, this is checked
         later, when their nests are joined (`loops.fusion`)."""
@@ -96,16 +92,14 @@ class Parallelize(Transformation):
         if nest.precompute_loops[:1] == (self.loop,):
             return None
         inside = nest.loops[nest.loops.index(self.loop) :]
-        placing = [name for name in inside if nest.free_vars.intersection(nest.variables_of(name))]
-        if placing:
+        if any(not nest.free_vars.isdisjoint(nest.variables_of(name)) for name in inside):
             return copies_reason(nest, self.loop)
         return None if nest.first("promote") is not None else "promote the sum to registers before"
 
     def apply(self, nest: LoopNest) -> LoopNest:
-        """The nest after the step."""
         parallel = Parallel(self.race, max(self.grain, 1))
-        body = with_loop(nest.body, self.loop, nest.problem, lambda loop: replace(loop, parallel=parallel))
-        return replace(nest, body=_clear_checked_flags(body) if self.race == "reduced" else body)
+        nest = change_loop(nest, self.loop, lambda loop: replace(loop, parallel=parallel))
+        return replace(nest, body=_clear_checked_flags(nest.body)) if self.race == "reduced" else nest
 
 
 def _clear_checked_flags(stmt: Stmt) -> Stmt:

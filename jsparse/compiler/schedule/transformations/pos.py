@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar
 
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.loops.chain import with_loop
-from jsparse.compiler.loops.domain import LevelIteration
-from jsparse.compiler.loops.nest import Forall, LoopNest
-from jsparse.compiler.schedule.layout import line
+from jsparse.compiler.loops.nest import LoopNest
 from jsparse.compiler.schedule.summary import Summary, Transformation
-from jsparse.compiler.schedule.transformations.base import no_loop
-from jsparse.notation.assignment import IndexVar
+from jsparse.compiler.schedule.transformations.base import change_domain, no_loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +23,7 @@ class Pos(Transformation):
     loop: str
     keyword: ClassVar[str] = "pos"
 
-    def __str__(self) -> str:
-        return line(self.keyword, self.loop)
-
-    @staticmethod
-    def parse(words: list[str]) -> Pos:
-        """Read the step from the words that follow its keyword in a line."""
-        (loop,) = words
-        return Pos(loop)
-
     def check(self, nest: Summary) -> str | None:
-        """Why the step is illegal; None if it is legal."""
         if self.loop not in nest.loops:
             return no_loop(self.loop, nest)
         if self.loop in nest.splits:
@@ -48,8 +33,11 @@ class Pos(Transformation):
         walked = nest.level_walked_by(self.loop)
         if walked is None:
             return f"no pattern is walked at {self.loop}, so its coordinates are not the positions of one"
-        if any(n != walked.pattern and not _is_full(nest, n, self.loop) for n in nest.statement.patterns):
-            return f"several patterns meet at {self.loop}, so its coordinates are not the positions of one"
+        for n in nest.statement.patterns:
+            levels = zip(nest.problem.level_variables[n], nest.problem.patterns[n].levels, strict=True)
+            # A full level is no obstacle, since coordinates are located in it by arithmetic.
+            if n != walked.pattern and not all(level.kind.is_full for name, level in levels if name == self.loop):
+                return f"several patterns meet at {self.loop}, so its coordinates are not the positions of one"
         if nest.problem.level_variables[walked.pattern].count(self.loop) > 1:
             return f"{self.loop} is repeated in P{walked.pattern}"
         if walked.level is not None and not (walked.level.kind.has_pointers and walked.level.unique):
@@ -57,16 +45,4 @@ class Pos(Transformation):
         return None
 
     def apply(self, nest: LoopNest) -> LoopNest:
-        """The nest after the step."""
-
-        def walk_by_position(loop: Forall) -> Forall:
-            assert isinstance(loop.domain, LevelIteration)
-            return replace(loop, domain=replace(loop.domain, by_position=True))
-
-        return replace(nest, body=with_loop(nest.body, self.loop, nest.problem, walk_by_position))
-
-
-def _is_full(nest: Summary, pattern: int, var: IndexVar) -> bool:
-    """Whether a pattern has every coordinate of a variable, or lacks the variable."""
-    levels = zip(nest.problem.level_variables[pattern], nest.problem.patterns[pattern].levels, strict=True)
-    return all(level.kind.is_full for name, level in levels if name == var)
+        return change_domain(nest, self.loop, by_position=True)

@@ -44,11 +44,9 @@ class Precompute(Transformation):
 
     @staticmethod
     def parse(words: list[str]) -> Precompute:
-        """Read the step from the words that follow its keyword in a line."""
         return Precompute(tuple(words))
 
     def check(self, nest: Summary) -> str | None:
-        """Why the step is illegal; None if it is legal."""
         missing = [name for name in self.loops if name not in nest.loops]
         if missing or not self.loops:
             return no_loop(missing[0], nest) if missing else "name the loops to sum over"
@@ -57,8 +55,8 @@ class Precompute(Transformation):
                 return f"'{nest.first(keyword)}' has made a workspace already: precompute before"
         if not nest.sums_first:
             return "the value is no product that distributes over its sum"
-        at = [nest.loops.index(name) for name in self.loops]
-        if at != list(range(at[0], at[0] + len(at))):
+        at = nest.loops.index(self.loops[0])
+        if nest.loops[at : at + len(self.loops)] != self.loops:
             return f"the loops {' '.join(self.loops)} are not next to each other, in this order"
         return self._factors_reason(nest)
 
@@ -92,7 +90,6 @@ class Precompute(Transformation):
         return None
 
     def apply(self, nest: LoopNest) -> LoopNest:
-        """The nest after the step."""
         problem, statement = nest.problem, nest.statement
         loops, leaf = chain(loops_of(nest))
         parts = groups(loops)
@@ -145,8 +142,8 @@ def loops_to_precompute(nest: Summary) -> tuple[IndexVar, ...]:
     factors, dense = nest.factor_vars, set(nest.dense)
     for start in range(len(nest.tail) - 1, -1, -1):
         names = set(nest.tail[start:])
-        inner = [own for own in factors if names & own]
-        if len(inner) == len(factors) or any(dense & own for own in inner):
+        inner = [variables for variables in factors if names & variables]
+        if len(inner) == len(factors) or any(dense & variables for variables in inner):
             break
         chosen = nest.tail[start:]
     return () if nest.single.issuperset(chosen) else chosen  # a sum of one term saves nothing
@@ -157,7 +154,7 @@ def dense_first(nest: Summary) -> tuple[IndexVar, ...]:
     if not nest.sums_first or nest.vector not in nest.free_vars or not nest.scalar_reductions:
         return ()
     names = set(nest.scalar_reductions)
-    lacking = sum(names.isdisjoint(own) for own in nest.factor_vars)
+    lacking = sum(names.isdisjoint(variables) for variables in nest.factor_vars)
     sizes = [nest.problem.size[v] or 0 for v in nest.scalar_reductions]
     return nest.scalar_reductions if 0 < lacking < len(nest.factors) and 0 not in sizes and prod(sizes) > 1 else ()
 

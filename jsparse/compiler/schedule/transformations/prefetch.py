@@ -6,12 +6,10 @@ from dataclasses import replace
 from typing import ClassVar
 
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.loops.chain import with_loop
 from jsparse.compiler.loops.domain import LevelIteration, PositionPanels
 from jsparse.compiler.loops.nest import Forall, LoopNest
-from jsparse.compiler.schedule.layout import line
 from jsparse.compiler.schedule.summary import Summary, Transformation
-from jsparse.compiler.schedule.transformations.base import lanes_reason, no_loop
+from jsparse.compiler.schedule.transformations.base import change_loop, lanes_reason, no_loop
 
 FARTHEST = 1 << 10
 
@@ -30,22 +28,12 @@ class Prefetch(Transformation):
     keyword: ClassVar[str] = "prefetch"
     keeps_loops = True
 
-    def __str__(self) -> str:
-        return line(self.keyword, self.loop, self.distance)
-
-    @staticmethod
-    def parse(words: list[str]) -> Prefetch:
-        """Read the step from the words that follow its keyword in a line."""
-        loop, distance = words
-        return Prefetch(loop, int(distance))
-
     def check(self, nest: Summary) -> str | None:
-        """Why the step is illegal; None if it is legal."""
-        own = {v for term in nest.shape.own for v in term} if nest.problem.ordered else set[str]()
-        if self.loop not in nest.loops and self.loop not in own:
+        of_terms = nest.shape.own if nest.problem.ordered else ()
+        if not any(self.loop in loops for loops in (nest.loops, *of_terms)):
             return no_loop(self.loop, nest)
-        if lanes_reason(nest, self.loop) is not None:
-            return lanes_reason(nest, self.loop)
+        if reason := lanes_reason(nest, self.loop):
+            return reason
         if any(step.loop == self.loop for step in nest.steps_with("prefetch")):
             return f"the loop over {self.loop} prefetches already"
         if not 0 < self.distance <= FARTHEST:
@@ -59,10 +47,8 @@ class Prefetch(Transformation):
         return None
 
     def apply(self, nest: LoopNest) -> LoopNest:
-        """The nest after the step."""
-
         def set_distance(loop: Forall) -> Forall:
             walks = isinstance(loop.domain, LevelIteration | PositionPanels)
             return replace(loop, prefetch=self.distance) if walks else loop
 
-        return replace(nest, body=with_loop(nest.body, self.loop, nest.problem, set_distance))
+        return change_loop(nest, self.loop, set_distance)

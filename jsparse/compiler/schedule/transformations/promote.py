@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar
 
@@ -27,16 +28,7 @@ class Promote(Transformation):
     keyword: ClassVar[str] = "promote"
     keeps_loops = True
 
-    def __str__(self) -> str:
-        return self.keyword
-
-    @staticmethod
-    def parse(words: list[str]) -> Promote:
-        """Read the step from the words that follow its keyword in a line."""
-        return Promote(*words)
-
     def check(self, nest: Summary) -> str | None:
-        """Why the step is illegal; None if it is legal."""
         if nest.first("promote") is not None:
             return "the target's sums are in registers already"
         if nest.first("scatter") is not None:
@@ -46,24 +38,16 @@ class Promote(Transformation):
         return None
 
     def apply(self, nest: LoopNest) -> LoopNest:
-        """The nest after the step."""
         problem, statement, body = nest.problem, nest.statement, loops_of(nest)
         path = [x for x in path_to(body, statement.target.tensor) or [] if not isinstance(x.domain, Lanes)]
-        depth = len(path)
-        while depth and not places_target(path[depth - 1], problem, statement):
-            depth -= 1
-        if depth == len(path) and not _reduces_lanes(nest):
-            return nest
+        depth = max((n for n, loop in enumerate(path, 1) if places_target(loop, problem, statement)), default=0)
+        vector, _ = _lanes(body)
+        if depth == len(path) and vector in {None, *problem.with_parts(statement.target.variables())}:
+            return nest  # there are neither loops below nor lanes to reduce
         return with_loops(nest, _at(body, depth, statement.target.tensor, lambda stmt: _sum_in_workspace(nest, stmt)))
 
 
-def _reduces_lanes(nest: LoopNest) -> bool:
-    """Whether an index that the target lacks runs in lanes."""
-    var, _ = _lanes(loops_of(nest))
-    return var is not None and var not in nest.problem.with_parts(nest.statement.target.variables())
-
-
-def _at(stmt: Stmt, depth: int, tensor: str, change: object) -> Stmt:
+def _at(stmt: Stmt, depth: int, tensor: str, change: Callable[[Stmt], Stmt]) -> Stmt:
     """Apply `change` to the part of a statement inside of the first `depth` loops around the assignment to `tensor`."""
     match stmt:
         case Forall(body=body, domain=domain) if depth and not isinstance(domain, Lanes):
@@ -72,7 +56,7 @@ def _at(stmt: Stmt, depth: int, tensor: str, change: object) -> Stmt:
             return replace(stmt, consumer=_at(consumer, depth, tensor, change))
         case Pack(body=body):
             return replace(stmt, body=_at(body, depth, tensor, change))
-    return change(stmt)  # type: ignore[operator]
+    return change(stmt)
 
 
 def _sum_in_workspace(nest: LoopNest, stmt: Stmt) -> Where:
@@ -98,8 +82,8 @@ def _lanes(stmt: Stmt) -> tuple[str | None, int]:
         case Forall(body=body) | Pack(body=body):
             return _lanes(body)
         case Where(producer=producer, consumer=consumer):
-            found = _lanes(consumer)
-            return _lanes(producer) if found[0] is None else found
+            in_lanes = _lanes(consumer)
+            return _lanes(producer) if in_lanes[0] is None else in_lanes
     return None, 0
 
 

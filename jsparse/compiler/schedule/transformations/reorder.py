@@ -39,15 +39,18 @@ class Reorder(Transformation):
 
     @staticmethod
     def parse(words: list[str]) -> Reorder:
-        """Read the step from the words that follow its keyword in a line."""
         if len(words) > 3 and words[-3:-1] == ["in", "term"]:
             return Reorder(tuple(words[:-3]), int(words[-1]))
         return Reorder(tuple(words))
 
     def check(self, nest: Summary) -> str | None:
-        """Why the step is illegal; None if it is legal."""
         if self.term is not None:
-            return self._check_term(nest, self.term)
+            if not nest.problem.ordered or not 0 <= self.term < len(nest.problem.terms):
+                return f"there is no term {self.term}"
+            loops = nest.shape.own[self.term]
+            if sorted(self.loops) != sorted(loops):
+                return f"the loops of term {self.term} are {' '.join(loops) or 'none'}: name each of them once"
+            return None
         if sorted(self.loops) != sorted(nest.loops):
             return f"the loops are {' '.join(nest.loops) or 'none'}: name each of them once"
         if nest.problem.ordered:
@@ -67,16 +70,7 @@ class Reorder(Transformation):
                 return f"the positions of {var} would not be walked"
         return panels_reason(replace(nest, loops=self.loops))
 
-    def _check_term(self, nest: Summary, term: int) -> str | None:
-        if not nest.problem.ordered or not 0 <= term < len(nest.problem.terms):
-            return f"there is no term {term}"
-        own = nest.shape.own[term]
-        if sorted(self.loops) != sorted(own):
-            return f"the loops of term {term} are {' '.join(own) or 'none'}: name each of them once"
-        return None
-
     def loops_after(self, nest: Summary) -> tuple[str, ...]:
-        """The names of the nest's loops after the step."""
         return self.loops if self.term is None else nest.loops
 
     def apply_to_shape(self, shape: AssemblyShape, problem: Problem) -> AssemblyShape:
@@ -86,22 +80,21 @@ class Reorder(Transformation):
         return replace(shape, own=(*shape.own[: self.term], self.loops, *shape.own[self.term + 1 :]))
 
     def apply(self, nest: LoopNest) -> LoopNest:
-        """The nest after the step."""
         if nest.problem.ordered:
             return assembly_nest(nest.problem, self.apply_to_shape(shape_of(nest), nest.problem))
         loops, leaf = chain(loops_of(nest))
         named = {loop_name(loop, nest.problem): loop for loop in loops if not loop.is_lookup}
         iterators = LevelIterators.of(nest.problem, nest.statement)
-        found: list[Forall] = []
+        ordered: list[Forall] = []
         for old in (named[name] for name in self.loops):
             if isinstance(old.domain, Tiles | Panels | PositionPanels):
-                found.append(old)
+                ordered.append(old)
                 continue
             first, *lookups = iterators.bind(*old.variables)
-            found.append(replace(old, domain=_with_marks_of(first.domain, old.domain)))
-            found += [Forall(lookup.var, lookup.domain, leaf) for lookup in lookups]
+            ordered.append(replace(old, domain=_with_marks_of(first.domain, old.domain)))
+            ordered += [Forall(lookup.var, lookup.domain, leaf) for lookup in lookups]
         iterators.check()
-        return with_loops(nest, nest_loops(found, leaf))
+        return with_loops(nest, nest_loops(ordered, leaf))
 
 
 def _with_marks_of(domain: Domain, old: Domain) -> Domain:

@@ -8,12 +8,10 @@ from typing import ClassVar
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.assemble import own_loops
-from jsparse.compiler.loops.canonical import Loop
 from jsparse.compiler.loops.chain import loops_over
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import Forall, LoopNest, Scatter, Stmt, with_children
-from jsparse.compiler.problem import Positions, Problem
-from jsparse.compiler.schedule.layout import line, pattern_numbers
+from jsparse.compiler.schedule.layout import pattern_numbers
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.base import loops_of, with_loops
 
@@ -37,12 +35,8 @@ class ScatterSegment(Transformation):
     keyword: ClassVar[str] = "scatter"
     keeps_loops = True
 
-    def __str__(self) -> str:
-        return line(self.keyword, self.level)
-
     @staticmethod
     def parse(words: list[str]) -> ScatterSegment:
-        """Read the step from the words that follow its keyword in a line."""
         (level,) = words
         if len(pattern_numbers(level)) != 2:
             raise ValueError(f"expected a level of a pattern, as in P1.0, but got {level!r}")
@@ -55,7 +49,6 @@ class ScatterSegment(Transformation):
         return pattern, level
 
     def check(self, nest: Summary) -> str | None:
-        """Why the step is illegal; None if it is legal."""
         if nest.problem.is_assembly and not nest.problem.ordered:
             return "the entries are listed without loops"
         if any(step.level == self.level for step in nest.steps_with("scatter")):
@@ -68,9 +61,10 @@ class ScatterSegment(Transformation):
         if not (0 <= pattern < len(levels) and 0 <= level < len(levels[pattern])):
             return f"there is no level {self.level}"
         if not nest.concordant:  # else the levels are known only later
-            if _lookup(nest, pattern, level) is None:
+            if not _is_looked_up(nest, pattern, level):
                 return f"{self.level} is not looked up"
-            if not _has_segments(nest.problem, pattern, level):
+            type_ = nest.problem.patterns[pattern]
+            if not type_.levels[level].kind.has_segments or type_.repeats(level):
                 return f"{self.level} has no segments of distinct coordinates, which are searched"
         var = levels[pattern][level]
         size = nest.problem.size[var]
@@ -79,55 +73,29 @@ class ScatterSegment(Transformation):
         return None
 
     def renumber(self, numbers: Sequence[int], names: Mapping[str, str] | None = None) -> ScatterSegment:
-        """Return the step with pattern n renamed to pattern `numbers[n]`."""
         pattern, level = self.numbers
         return ScatterSegment(f"P{numbers[pattern]}.{level}")
 
     def apply(self, nest: LoopNest) -> LoopNest:
-        """The nest after the step."""
-        pattern, level = self.numbers
-        names = nest.problem.level_variables[pattern]
-        map_ = Scatter(
-            names[level],
-            LevelIteration(pattern, level, bound=True, scattered=True),
-            _reads_positions(nest.problem, pattern, level),
-            loops_of(nest),
-        )
+        (pattern, level), problem = self.numbers, nest.problem
+        # The positions of entries are read by deeper levels, or by a tensor that lies on them.
+        on_pattern = any(t.positions is not None and t.positions.pattern == pattern for t in problem.tensors)
+        reads_positions = on_pattern or level < len(problem.patterns[pattern].levels) - 1
+        domain = LevelIteration(pattern, level, bound=True, scattered=True)
+        map_ = Scatter(problem.level_variables[pattern][level], domain, reads_positions, loops_of(nest))
         inner = _in_map(loops_of(nest), pattern, level)
-        known = {*nest.problem.batch_variables[pattern]}
-        return with_loops(nest, _insert_map(inner, map_, known))
+        return with_loops(nest, _insert_map(inner, map_, {*problem.batch_variables[pattern]}))
 
 
-def _has_segments(problem: Problem, pattern: int, level: int) -> bool:
-    """Whether lookups in a level search its segments, and the coordinates of a segment are distinct."""
-    type_ = problem.patterns[pattern]
-    kind = type_.levels[level].kind
-    return kind.has_pointers and kind.has_coordinates and not type_.repeats(level)
-
-
-def _lookup(nest: Summary, pattern: int, level: int) -> Loop | None:
-    """The lookup in a level; None if there is none."""
-    for loop in _loops(nest, pattern):
-        domain = loop.domain
-        if isinstance(domain, LevelIteration) and (domain.pattern, domain.level) == (pattern, level):
-            return loop if domain.bound else None
-    return None
-
-
-def _loops(nest: Summary, pattern: int) -> list[Loop]:
-    """The loops in which a pattern's levels may be looked up. In an assembly these are the loops of its term."""
-    if not nest.problem.ordered:
-        return [loop for _, loop in nest.chain]
-    terms = (n for n, term in enumerate(nest.problem.terms) if pattern in term.patterns)
-    return [loop for n in terms for loop in own_loops(nest.problem, nest.shape, n)]
-
-
-def _reads_positions(problem: Problem, pattern: int, level: int) -> bool:
-    """Whether the positions of a level's entries are read: by deeper levels, or by a tensor that lies on them."""
-    if level < len(problem.patterns[pattern].levels) - 1:
-        return True
-    positions = (axis for tensor in problem.tensors for axis in tensor.axes if isinstance(axis, Positions))
-    return any(axis.pattern == pattern for axis in positions)
+def _is_looked_up(nest: Summary, pattern: int, level: int) -> bool:
+    """Whether loops look up coordinates in a level. In an assembly, only the loops of the pattern's term can do so."""
+    if nest.problem.ordered:
+        terms = (n for n, term in enumerate(nest.problem.terms) if pattern in term.patterns)
+        loops = [loop for n in terms for loop in own_loops(nest.problem, nest.shape, n)]
+    else:
+        loops = [loop for _, loop in nest.chain]
+    levels = (loop.domain for loop in loops if isinstance(loop.domain, LevelIteration))
+    return next((x.bound for x in levels if (x.pattern, x.level) == (pattern, level)), False)
 
 
 def _in_map(stmt: Stmt, pattern: int, level: int) -> Stmt:
@@ -139,13 +107,12 @@ def _in_map(stmt: Stmt, pattern: int, level: int) -> Stmt:
     return replace(inner, domain=replace(inner.domain, scattered=True)) if is_level else inner
 
 
-def _insert_map(stmt: Stmt, map_: Scatter, left: set[str]) -> Stmt:
+def _insert_map(stmt: Stmt, map_: Scatter, unbound: set[str]) -> Stmt:
     """Put the map directly inside of the loops that bind the position of the level above and the variables
-    `left`."""
-    above = (map_.domain.pattern, map_.domain.level - 1)
-    if not left and not loops_over(stmt, *above):
+    `unbound`."""
+    pattern, level = map_.domain.pattern, map_.domain.level
+    if not unbound and not loops_over(stmt, pattern, level - 1):
         return replace(map_, body=stmt)
     if isinstance(stmt, Forall):
-        left = left - set(stmt.variables)
-    own = map_.domain
-    return with_children(stmt, lambda x: _insert_map(x, map_, left) if loops_over(x, own.pattern, own.level) else x)
+        unbound = unbound - set(stmt.variables)
+    return with_children(stmt, lambda x: _insert_map(x, map_, unbound) if loops_over(x, pattern, level) else x)

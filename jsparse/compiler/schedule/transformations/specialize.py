@@ -7,13 +7,11 @@ from dataclasses import replace
 from typing import ClassVar, Literal, cast, get_args
 
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.loops.chain import with_loop
-from jsparse.compiler.loops.domain import Tiles
-from jsparse.compiler.loops.nest import Forall, LoopNest
-from jsparse.compiler.schedule.layout import line, pattern_numbers
+from jsparse.compiler.loops.nest import LoopNest
+from jsparse.compiler.schedule.layout import pattern_numbers
 from jsparse.compiler.schedule.limits import LARGEST_COPY, LARGEST_TILE
 from jsparse.compiler.schedule.summary import Summary, Transformation
-from jsparse.compiler.schedule.transformations.base import no_loop
+from jsparse.compiler.schedule.transformations.base import change_domain, no_loop
 
 Known = Literal["threads", "pattern", "segments"]
 
@@ -36,12 +34,8 @@ class Specialize(Transformation):
     keyword: ClassVar[str] = "specialize"
     keeps_loops = True
 
-    def __str__(self) -> str:
-        return line(self.keyword, self.to, self.what, *([self.lanes] if self.lanes else []))
-
     @staticmethod
     def parse(words: list[str]) -> Specialize:
-        """Read the step from the words that follow its keyword in a line."""
         to, what, *lanes = words
         if to not in get_args(Known):
             raise ValueError(f"expected one of {', '.join(get_args(Known))}, but got {to!r}")
@@ -61,30 +55,27 @@ class Specialize(Transformation):
         return next(iter(pattern_numbers(self.what)[1:]), -1)
 
     def renumber(self, numbers: Sequence[int], names: Mapping[str, str] | None = None) -> Specialize:
-        """Return the step with pattern n renamed to pattern `numbers[n]`."""
         if self.to == "threads":
             return self
         _, dot, level = self.what.partition(".")
         return replace(self, what=f"P{numbers[self.pattern]}{dot}{level}")
 
     def check(self, nest: Summary) -> str | None:
-        """Why the step is illegal; None if it is legal."""
         if any(step.to == self.to and step.what == self.what for step in nest.steps_with("specialize")):
             return "the kernel is specialized to this already"
         if self.to == "threads":
             return self._threads_reason(nest)
         if self.pattern not in nest.statement.patterns:
             return f"there is no pattern {self.what}"
-        if self.to == "pattern":
-            dynamic = nest.problem.patterns[self.pattern].dynamic
-            return f"the entries of {self.what} are known at run time only" if dynamic else None
         pattern = nest.problem.patterns[self.pattern]
+        if self.to == "pattern":
+            return f"the entries of {self.what} are known at run time only" if pattern.dynamic else None
         if pattern.dynamic:
             return f"the segments of {self.what} may have any length"
         return None if self.level < len(pattern.levels) else f"there is no level {self.what}"
 
     def _threads_reason(self, nest: Summary) -> str | None:
-        if self.what not in nest.loops or nest.vector is None or nest.outer.get(self.what) != nest.vector:
+        if self.what not in nest.loops or nest.vector is None or self.what != nest.tile_loop:
             return no_loop(self.what, nest) if self.what not in nest.loops else f"{self.what} is no loop over tiles"
         size = nest.problem.size[nest.vector] or 0
         if not nest.lanes < self.lanes <= size or self.lanes * nest.itemsize > LARGEST_TILE:
@@ -96,11 +87,4 @@ class Specialize(Transformation):
 
     def apply(self, nest: LoopNest) -> LoopNest:
         """The nest after the step. Known entries or segments of patterns change no loop."""
-        if self.to != "threads":
-            return nest
-
-        def widen_tiles(loop: Forall) -> Forall:
-            assert isinstance(loop.domain, Tiles)
-            return replace(loop, domain=replace(loop.domain, wide=self.lanes))
-
-        return replace(nest, body=with_loop(nest.body, self.what, nest.problem, widen_tiles))
+        return change_domain(nest, self.what, wide=self.lanes) if self.to == "threads" else nest

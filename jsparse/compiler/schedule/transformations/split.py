@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -10,7 +9,6 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.chain import chain, nest_loops, outer_name
 from jsparse.compiler.loops.domain import LevelIteration, Panels, PositionPanels, Range
 from jsparse.compiler.loops.nest import Forall, LoopNest
-from jsparse.compiler.schedule.layout import line
 from jsparse.compiler.schedule.summary import Summary, Transformation, Walked
 from jsparse.compiler.schedule.transformations.base import loops_of, no_loop, structure_reason, with_loops
 from jsparse.notation.assignment import IndexVar
@@ -33,17 +31,7 @@ class Split(Transformation):
     size: int
     keyword: ClassVar[str] = "split"
 
-    def __str__(self) -> str:
-        return line(self.keyword, self.loop, self.size)
-
-    @staticmethod
-    def parse(words: list[str]) -> Split:
-        """Read the step from the words that follow its keyword in a line."""
-        loop, size = words
-        return Split(loop, int(size))
-
     def check(self, nest: Summary) -> str | None:
-        """Why the step is illegal; None if it is legal."""
         if self.loop not in nest.loops or nest.problem.is_assembly:
             return no_loop(self.loop, nest) if self.loop not in nest.loops else "an assembly's loops are not split"
         if self.loop in nest.outer or self.loop in nest.splits:
@@ -62,16 +50,15 @@ class Split(Transformation):
         return panels_reason(nest.then(self))
 
     def loops_after(self, nest: Summary) -> tuple[str, ...]:
-        """The names of the nest's loops after the step."""
         at = nest.loops.index(self.loop)
         if self.loop in nest.pattern_vars and self.loop not in nest.positions:
-            above = _above(nest, self.loop)
+            walked = nest.level_walked_by(self.loop)
+            above = set() if walked is None else set(walked.above)
             before = (n for n, name in enumerate(nest.loops[:at]) if name not in nest.outer)
             at = min((n for n in before if above.intersection(nest.variables_of(nest.loops[n]))), default=at)
         return (*nest.loops[:at], outer_name(nest.problem, self.loop), *nest.loops[at:])
 
     def apply(self, nest: LoopNest) -> LoopNest:
-        """The nest after the step."""
         loops, leaf = chain(loops_of(nest))
         at = next(n for n, loop in enumerate(loops) if loop.var == self.loop and not loop.is_lookup)
         inner, domain = loops[at], loops[at].domain
@@ -82,28 +69,15 @@ class Split(Transformation):
         first = at
         if isinstance(domain, LevelIteration) and domain.level > 0:
             above = nest.problem.level_variables[domain.pattern][: domain.level]
-            first = min((n for n, loop in enumerate(loops[:at]) if _is_own(loop, above)), default=at)
+            walks = (n for n, loop in enumerate(loops[:at]) if loop.var in above and not loop.is_lookup)
+            first = min((n for n in walks if not isinstance(loops[n].domain, Panels | PositionPanels)), default=at)
         outer = Forall(self.loop, Panels(self.size), leaf)
         within = replace(inner, domain=replace(domain, panel=True))
         return with_loops(nest, nest_loops([*loops[:first], outer, *loops[first:at], within, *loops[at + 1 :]], leaf))
 
 
-def _is_own(loop: Forall, variables: Sequence[IndexVar]) -> bool:
-    """Whether a loop runs over all coordinates or entries of one of the variables."""
-    return loop.var in variables and not loop.is_lookup and not isinstance(loop.domain, Panels | PositionPanels)
-
-
-def _above(nest: Summary, var: IndexVar) -> frozenset[IndexVar]:
-    """The variables of the levels above the level of `var`, in the pattern that the loop over `var` walks."""
-    walked = nest.level_walked_by(var)
-    return frozenset() if walked is None else frozenset(walked.above)
-
-
-def _level_reason(nest: Summary, var: IndexVar) -> str | None:
-    """Why the coordinates of a variable cannot be divided; None if they can."""
-    walked = nest.level_walked_by(var)
-    if walked is None:
-        return None
+def _level_reason(nest: Summary, walked: Walked, var: IndexVar) -> str | None:
+    """Why the coordinates of a level cannot be divided; None if they can."""
     meeting = [n for n in nest.statement.patterns if var in nest.problem.level_variables[n]]
     if len(meeting) > 1 or nest.derived:
         return f"several patterns meet at {var}: its segments cannot be continued from panel to panel"
@@ -126,28 +100,20 @@ def _panel_reason(nest: Summary, name: str, var: IndexVar) -> str | None:
     """Why one loop cannot run panel by panel at the present place of the outer loop; None if it can."""
     if nest.loops.index(name) > nest.loops.index(var):
         return f"{name} is the outer loop of {var}, so it stands outside of {var}"
-    if var in nest.positions:
-        return _position_reason(nest, name, var)
-    return _level_reason(nest, var) or _segments_reason(nest, name, var)
-
-
-def _position_reason(nest: Summary, name: str, var: IndexVar) -> str | None:
-    """Why the positions of a loop cannot be divided at its place; None if the positions are known there."""
     walked, at = nest.level_walked_by(var), nest.loops.index(name)
-    later = [] if walked is None else [v for v in walked.above if v in nest.loops[at:]]
-    return f"{name} divides segments below {later[0]}, so it stands inside of {later[0]}" if later else None
-
-
-def _segments_reason(nest: Summary, name: str, var: IndexVar) -> str | None:
-    """Why segments cannot be continued from panel to panel; None if each segment is met only once in a panel."""
-    walked = nest.level_walked_by(var)
-    if walked is None or may_be_full(walked):
+    if walked is None:
         return None
-    at, inner = nest.loops.index(name), nest.loops.index(var)
+    if var in nest.positions:  # the position of the level above has to be known
+        later = [v for v in walked.above if v in nest.loops[at:]]
+        return f"{name} divides segments below {later[0]}, so it stands inside of {later[0]}" if later else None
+    reason = _level_reason(nest, walked, var)
+    if reason is not None or may_be_full(walked):
+        return reason
+    # Each segment is continued where the previous panel left it, so it may be met only once in a panel.
     outside = [v for v in walked.above if v in nest.loops[:at]]
     if outside:
         return f"panels of {var} continue the segments below {outside[0]}, so {name} stands outside of {outside[0]}"
-    for between in nest.loops[at + 1 : inner]:
+    for between in nest.loops[at + 1 : nest.loops.index(var)]:
         if between not in walked.above or between in nest.splits:
             return f"the loop {between} between {name} and {var} would walk each segment several times in a panel"
     return None

@@ -11,12 +11,10 @@ from math import prod
 from typing import ClassVar
 
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.loops.chain import with_loop
 from jsparse.compiler.loops.nest import LoopNest
-from jsparse.compiler.schedule.layout import line
 from jsparse.compiler.schedule.limits import WRITTEN_OUT
 from jsparse.compiler.schedule.summary import Summary, Transformation
-from jsparse.compiler.schedule.transformations.base import lanes_reason, no_loop
+from jsparse.compiler.schedule.transformations.base import change_loop, lanes_reason, no_loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +31,11 @@ class Unroll(Transformation):
     loop: str
     keyword: ClassVar[str] = "unroll"
 
-    def __str__(self) -> str:
-        return line(self.keyword, self.loop)
-
-    @staticmethod
-    def parse(words: list[str]) -> Unroll:
-        """Read the step from the words that follow its keyword in a line."""
-        (loop,) = words
-        return Unroll(loop)
-
     def check(self, nest: Summary) -> str | None:
-        """Why the step is illegal; None if it is legal."""
         if self.loop not in nest.loops:
             return no_loop(self.loop, nest)
-        if lanes_reason(nest, self.loop) is not None:
-            return lanes_reason(nest, self.loop)
+        if reason := lanes_reason(nest, self.loop):
+            return reason
         if nest.problem.is_assembly:
             return "the loops of an assembly are not written out"
         if self.loop in nest.splits or self.loop in nest.outer or self.loop in nest.fusions:
@@ -59,13 +47,13 @@ class Unroll(Transformation):
         return self._level_reason(nest) or self._count_reason(nest)
 
     def _level_reason(self, nest: Summary) -> str | None:
-        known = {step.pattern for step in nest.steps_with("specialize") if step.to == "pattern"}
+        constant = {step.pattern for step in nest.steps_with("specialize") if step.to == "pattern"}
         written = {step.loop for step in nest.steps_with("unroll")}
         for n in nest.statement.patterns:
             names = nest.problem.level_variables[n]
             if self.loop not in names:
                 continue
-            if n not in known:
+            if n not in constant:
                 return f"the entries of P{n} are not constants: specialize it before"
             above = [v for v in names if v in nest.order and nest.order.index(v) < nest.order.index(self.loop)]
             if not written.issuperset(above):
@@ -82,6 +70,4 @@ class Unroll(Transformation):
         return None
 
     def apply(self, nest: LoopNest) -> LoopNest:
-        """The nest after the step."""
-        body = with_loop(nest.body, self.loop, nest.problem, lambda loop: replace(loop, unroll=True))
-        return replace(nest, body=body)
+        return change_loop(nest, self.loop, lambda loop: replace(loop, unroll=True))

@@ -6,11 +6,9 @@ from dataclasses import replace
 from typing import ClassVar
 
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.loops.chain import with_loop
 from jsparse.compiler.loops.nest import LoopNest
-from jsparse.compiler.schedule.layout import line
 from jsparse.compiler.schedule.summary import Summary, Transformation
-from jsparse.compiler.schedule.transformations.base import lanes_reason, no_loop
+from jsparse.compiler.schedule.transformations.base import change_loop, lanes_reason, no_loop
 
 MOST = 16  # iterations at a time
 
@@ -32,21 +30,11 @@ class UnrollAndJam(Transformation):
     copies: int
     keyword: ClassVar[str] = "unroll_and_jam"
 
-    def __str__(self) -> str:
-        return line(self.keyword, self.loop, self.copies)
-
-    @staticmethod
-    def parse(words: list[str]) -> UnrollAndJam:
-        """Read the step from the words that follow its keyword in a line."""
-        loop, copies = words
-        return UnrollAndJam(loop, int(copies))
-
     def check(self, nest: Summary) -> str | None:
-        """Why the step is illegal; None if it is legal."""
         if self.loop not in nest.loops:
             return no_loop(self.loop, nest)
-        if lanes_reason(nest, self.loop) is not None:
-            return lanes_reason(nest, self.loop)
+        if reason := lanes_reason(nest, self.loop):
+            return reason
         if not 1 < self.copies <= MOST:
             return f"2 to {MOST} iterations run at a time, not {self.copies}"
         if nest.first("scatter") is not None:
@@ -64,6 +52,4 @@ class UnrollAndJam(Transformation):
         return None
 
     def apply(self, nest: LoopNest) -> LoopNest:
-        """The nest after the step."""
-        body = with_loop(nest.body, self.loop, nest.problem, lambda loop: replace(loop, jam=self.copies))
-        return replace(nest, body=body)
+        return change_loop(nest, self.loop, lambda loop: replace(loop, jam=self.copies))

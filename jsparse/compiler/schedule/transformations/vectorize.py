@@ -20,15 +20,19 @@ from dataclasses import replace
 from typing import ClassVar
 
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.loops.chain import chain, nest_loops, with_loop
-from jsparse.compiler.loops.domain import Lanes, LevelIteration, Panels, Range, Tiles
+from jsparse.compiler.loops.chain import chain, nest_loops
+from jsparse.compiler.loops.domain import Lanes, Panels, Tiles
 from jsparse.compiler.loops.nest import Forall, LoopNest
-from jsparse.compiler.problem import Positions, Problem
-from jsparse.compiler.schedule.layout import line
+from jsparse.compiler.problem import Positions
 from jsparse.compiler.schedule.limits import LARGEST_TILE
 from jsparse.compiler.schedule.summary import Summary, Transformation, Walked
-from jsparse.compiler.schedule.transformations.base import loops_of, no_loop, structure_reason, with_loops
-from jsparse.notation.assignment import Access
+from jsparse.compiler.schedule.transformations.base import (
+    change_domain,
+    loops_of,
+    no_loop,
+    structure_reason,
+    with_loops,
+)
 
 MOST_POSITIONS = 64
 
@@ -55,17 +59,7 @@ class Vectorize(Transformation):
     lanes: int = 0
     keyword: ClassVar[str] = "vectorize"
 
-    def __str__(self) -> str:
-        return line(self.keyword, self.loop, *([self.lanes] if self.lanes else []))
-
-    @staticmethod
-    def parse(words: list[str]) -> Vectorize:
-        """Read the step from the words that follow its keyword in a line."""
-        loop, *lanes = words
-        return Vectorize(loop, *map(int, lanes))
-
     def check(self, nest: Summary) -> str | None:
-        """Why the step is illegal; None if it is legal."""
         if self.lanes:
             return self._positions_reason(nest)
         if nest.vector is not None:
@@ -100,7 +94,8 @@ class Vectorize(Transformation):
             return f"{self.loop} is no innermost loop over stored entries"
         if self.loop in nest.free_vars:
             once = joint or (nest.vector is None and nest.free_vars.issuperset(nest.order))
-            if not _lies_innermost(nest.problem, nest.statement.target, walked.pattern) or not once:
+            (*_, axis) = (None, *nest.problem.type_of[nest.statement.target.tensor].axes)
+            if not isinstance(axis, Positions) or axis.pattern != walked.pattern or not once:
                 return f"what {self.loop} stores does not lie at its positions, or is added to"
         elif not (inside or nest.first("promote") is not None):
             return f"what {self.loop} adds to is no scalar in registers"
@@ -171,29 +166,16 @@ class Vectorize(Transformation):
         return None
 
     def loops_after(self, nest: Summary) -> tuple[str, ...]:
-        """The names of the nest's loops after the step."""
         return nest.loops if self.lanes else tuple(name for name in nest.loops if name != self.loop)
 
     def apply(self, nest: LoopNest) -> LoopNest:
-        """The nest after the step."""
         if self.lanes:
-            return replace(nest, body=with_loop(nest.body, self.loop, nest.problem, self._in_lanes))
+            return change_domain(nest, self.loop, lanes=self.lanes)
         loops, leaf = chain(loops_of(nest))
-        found: list[Forall] = []
+        scalar: list[Forall] = []
         for loop in loops:
             if loop.var != self.loop or loop.is_lookup:
-                found.append(loop)
+                scalar.append(loop)
             elif isinstance(loop.domain, Panels):
-                found.append(replace(loop, domain=Tiles(loop.domain.size)))
-        return with_loops(nest, nest_loops(found, Forall(self.loop, Lanes(), leaf)))
-
-    def _in_lanes(self, loop: Forall) -> Forall:
-        assert isinstance(loop.domain, LevelIteration | Range)
-        return replace(loop, domain=replace(loop.domain, lanes=self.lanes))
-
-
-def _lies_innermost(problem: Problem, target: Access, pattern: int) -> bool:
-    """Whether the innermost storage axis of the target runs over the positions of a pattern."""
-    type_ = problem.type_of.get(target.tensor)
-    last = type_.axes[-1:] if type_ is not None else ()
-    return any(isinstance(axis, Positions) and axis.pattern == pattern for axis in last)
+                scalar.append(replace(loop, domain=Tiles(loop.domain.size)))
+        return with_loops(nest, nest_loops(scalar, Forall(self.loop, Lanes(), leaf)))

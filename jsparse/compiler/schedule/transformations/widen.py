@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.nest import LoopNest, Widened
-from jsparse.compiler.schedule.layout import line
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.base import loops_of
 
@@ -27,16 +26,7 @@ class Widen(Transformation):
     keyword: ClassVar[str] = "widen"
     keeps_loops = True
 
-    def __str__(self) -> str:
-        return line(self.keyword, self.block) if self.block else self.keyword
-
-    @staticmethod
-    def parse(words: list[str]) -> Widen:
-        """Read the step from the words that follow its keyword in a line."""
-        return Widen(*map(int, words))
-
     def check(self, nest: Summary) -> str | None:
-        """Why the step is illegal; None if it is legal."""
         if nest.first("widen") is not None:
             return "the target is added up in float64 already"
         if not 0 <= self.block <= MOST_TERMS:
@@ -50,7 +40,6 @@ class Widen(Transformation):
         return None
 
     def apply(self, nest: LoopNest) -> LoopNest:
-        """The nest after the step."""
         target = nest.statement.target
         dtype, loops = nest.problem.type_of[target.tensor].dtype, loops_of(nest)
         return replace(nest, body=Widened(target, dtype, loops, self.block, nest.problem.adds(nest.statement)))

@@ -9,7 +9,6 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.assemble import AssemblyShape, assembly_nest, shape_of
 from jsparse.compiler.loops.nest import LoopNest
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.layout import line
 from jsparse.compiler.schedule.summary import Summary, Transformation
 
 
@@ -26,17 +25,7 @@ class MakeWorkspace(Transformation):
     loop: str
     keyword: ClassVar[str] = "workspace"
 
-    def __str__(self) -> str:
-        return line(self.keyword, self.loop)
-
-    @staticmethod
-    def parse(words: list[str]) -> MakeWorkspace:
-        """Read the step from the words that follow its keyword in a line."""
-        (loop,) = words
-        return MakeWorkspace(loop)
-
     def check(self, nest: Summary) -> str | None:
-        """Why the step is illegal; None if it is legal."""
         if not nest.problem.ordered:
             return "only the assembly of a sparse result has a row"
         if nest.first("workspace") is not None:
@@ -46,13 +35,11 @@ class MakeWorkspace(Transformation):
         return None
 
     def loops_after(self, nest: Summary) -> tuple[str, ...]:
-        """The names of the nest's loops after the step."""
         return nest.loops[:-1]
 
     def apply_to_shape(self, shape: AssemblyShape, problem: Problem) -> AssemblyShape:
         """Return the shape of an assembly after the step: each term adds to a row in a loop of its own."""
-        return replace(shape, row=True, own=tuple((*own, self.loop) for own in shape.own))
+        return replace(shape, row=True, own=tuple((*loops, self.loop) for loops in shape.own))
 
     def apply(self, nest: LoopNest) -> LoopNest:
-        """The nest after the step."""
         return assembly_nest(nest.problem, self.apply_to_shape(shape_of(nest), nest.problem))
