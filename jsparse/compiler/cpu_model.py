@@ -43,9 +43,8 @@ class CpuModel:
     tile_bytes: int = 256  # a register tile: 8 vectors of 32 bytes, half of AVX2's registers
     wide_tile_bytes: int = 512  # a register tile where few, large tiles are best, if they are enough for all threads
     jam_tile_bytes: int = 128  # one register tile, where several iterations run at a time
-    block_tile_bytes: int = (
-        64  # the same for blocks: with wider tiles, fewer rows fit the registers, or sums are spilled
-    )
+    # The same for blocks: with wider tiles, fewer rows fit the registers, or sums are spilled.
+    block_tile_bytes: int = 64
     jam_bytes: int = 768  # the tiles of all jammed iterations; with fewer registers, fewer iterations run at a time
     jam_rows: int = 8  # the most iterations at a time
     position_lanes: int = 8  # more lanes save no time: an addition then waits for loads, not for the addition before
@@ -81,9 +80,7 @@ class CpuModel:
     clear: float = 0.25  # an element of the target set to zero
     target_copy: float = 3.0  # an element of a chunk's copy of the target: cleared, read, and added to others
     target_copies_bytes: int = 1 << 24  # all copies of a target together, at most
-    target_copy_work: float = (
-        24.0  # the least work of a chunk for each element of its copy, which costs an eighth of it
-    )
+    target_copy_work: float = 24.0  # the least work of a chunk for an element of its copy, which costs an eighth of it
     panel_line: float = 10.0  # a cache line copied into a panel
     panel_segment: float = 60.0  # a segment continued in a panel whose copied rows are in the first cache
     far_panel_segment: float = 230.0  # the same if they exceed it: they push out the target's rows, too
@@ -92,12 +89,8 @@ class CpuModel:
     far_transpose: float = 2.5  # the same if the tensor is too large for the last cache
     move_call: float = 1e4  # a permutation of values to another storage order, however few they are
     move: float = 3.5  # a value of such a permutation
-    far_move: float = (
-        2.0  # a factor: a line that such a permutation misses, relative to a miss of a product; 3 to 4 seen
-    )
-    near_lines: int = (
-        4  # lines of a segment that are near once one of them is read: the processor fetches the next ones
-    )
+    far_move: float = 2.0  # a factor: a line that such a permutation misses, relative to a miss of a product; 3-4 seen
+    near_lines: int = 4  # lines of a segment that are near once one of them is read: the processor fetches the next
     sort_call: float = 5e4  # a conversion of a dynamic pattern, however few its entries
     sort_step: float = 2.0  # an entry of such a conversion, for each doubling of the number of entries
     listed: float = 60.0  # a product listed, sorted, and located in the result; adding a product to a row costs 1
@@ -108,10 +101,7 @@ class CpuModel:
     shared_lanes: int = 16  # but no tile narrower than a cache line of float32
     inner_tiles: int = 4  # the same if the walk or its panels stand inside the loop over tiles
     panel_positions: int = 64  # entries of a panel: the rows that they select in two factors fit the second cache
-    panel_rows: tuple[int, int] = (
-        128,
-        512,
-    )  # of a panel whose rows, one tile wide, are copied to the first or second cache
+    panel_rows: tuple[int, int] = (128, 512)  # of a panel whose rows are copied, one tile wide, to the 1st or 2nd cache
     block_rows: int = 24  # a multiple of the numbers of rows that run at a time
 
     # Prefetching.

@@ -57,7 +57,6 @@ def part(dtype: str) -> str:
 
 
 def is_complex(dtype: str | np.dtype) -> bool:
-    """Whether a dtype is complex."""
     return np.dtype(dtype).kind == "c"
 
 

@@ -2,20 +2,17 @@
 
 See Chou et al., "Format abstraction for sparse tensor algebra compilers" (2018). Loops run over the positions of a
 level, and `segment` gives the coordinate of each position. Over a dense level, loops run over coordinates, and compute
-the position as parent * extent + coordinate. `entries` walks a level in the same way on numpy arrays.
+the position as parent * extent + coordinate.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
-
-import numpy as np
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.kernel.algebra import add, block, const, mul, sub
-from jsparse.compiler.kernel.nodes import Declare, Expr, If, Let, Select, Set, Stmt, Var
+from jsparse.compiler.kernel.nodes import Bind, Declare, Expr, If, Select, Set, Stmt, Var
 from jsparse.formats.levels import COMPRESSED, DENSE, RANGE, SINGLETON, LevelKind
 
 
@@ -68,24 +65,18 @@ class LevelView(Protocol):
         """Return a variable with a new name, which begins with `base`."""
 
 
-class LevelFunctions(ABC):
+class LevelFunctions:
     """The functions with which loops walk levels of one kind."""
-
-    @abstractmethod
-    def entries(
-        self, arrays: Sequence[Any], first: int, stop: int, extent: int, capacity: int | None = None
-    ) -> Iterator[tuple[int, int]]:
-        """Yield the (coordinate, position) pairs below the positions `first <= p < stop` of the level above. `arrays`
-        are the level's index arrays. Positions from dynamic arrays stay below `capacity`."""
 
     def segment(self, level: LevelView, above: PositionRange) -> Segment:
         """Return the segment below the current position of the level above. Dense levels have no segments: loops run
         over their coordinates."""
         raise NotImplementedError(f"{type(self).__name__} has no segments")
 
-    @abstractmethod
     def below(self, level: LevelView, position: Expr) -> Expr:
-        """Return how many positions of this level lie below the positions 0, ..., `position` - 1 of the level above."""
+        """Return how many positions of this level lie below the positions 0, ..., `position` - 1 of the level above. If
+        the level has pointers, they say it."""
+        return level.clamp_position(level.load("pointers", position))
 
 
 def load_segment_bounds(
@@ -102,24 +93,14 @@ def load_segment_bounds(
     lo, hi = level.clamp_position(here), level.clamp_position(below)
     if above.present is None:
         lo, hi = level.restrict_to_chunk(lo, hi)
-        return first, stop, [Let(name, value) for name, value in ((first, lo), (stop, hi), *more)]
+        return first, stop, [Bind(name, value) for name, value in ((first, lo), (stop, hi), *more)]
     loads = block(*(Set(name, value) for name, value in ((first, lo), (stop, hi), *more)))
     zeros = [Declare(name, const(0)) for name in (first, stop, *(name for name, _ in more))]
     return first, stop, [*zeros, If(above.present, loads)]
 
 
-def read_pointer_clamped(pointers: np.ndarray, parent: int, capacity: int) -> int:
-    """Return the pointer of the position `parent`, clamped to the capacity as generated loops clamp it."""
-    return min(max(int(pointers[parent]), 0), capacity)
-
-
 class _DenseFunctions(LevelFunctions):
     """The functions of dense levels. Loops run over coordinates: position = parent * extent + coordinate."""
-
-    def entries(
-        self, arrays: Sequence[Any], first: int, stop: int, extent: int, capacity: int | None = None
-    ) -> Iterator[tuple[int, int]]:
-        return ((n, parent * extent + n) for parent in range(first, stop) for n in range(extent))
 
     def below(self, level: LevelView, position: Expr) -> Expr:
         return mul(position, level.extent())
@@ -131,19 +112,9 @@ class _CompressedFunctions(LevelFunctions):
     Loops run over positions. A bisection finds the position of a coordinate.
     """
 
-    def entries(
-        self, arrays: Sequence[Any], first: int, stop: int, extent: int, capacity: int | None = None
-    ) -> Iterator[tuple[int, int]]:
-        pointers, coordinates = arrays
-        lo, hi = (read_pointer_clamped(pointers, parent, len(coordinates)) for parent in (first, stop))
-        return ((int(coordinates[p]), p) for p in range(lo, hi))
-
     def segment(self, level: LevelView, above: PositionRange) -> Segment:
         first, stop, prelude = load_segment_bounds(level, above)
         return Segment(first, stop, prelude, lambda position: level.load("coordinates", position))
-
-    def below(self, level: LevelView, position: Expr) -> Expr:
-        return level.clamp_position(level.load("pointers", position))
 
 
 class _SingletonFunctions(LevelFunctions):
@@ -151,12 +122,6 @@ class _SingletonFunctions(LevelFunctions):
 
     Loops run over these positions.
     """
-
-    def entries(
-        self, arrays: Sequence[Any], first: int, stop: int, extent: int, capacity: int | None = None
-    ) -> Iterator[tuple[int, int]]:
-        (coordinates,) = arrays
-        return ((int(coordinates[p]), p) for p in range(first, stop))
 
     def segment(self, level: LevelView, above: PositionRange) -> Segment:
         first = above.first
@@ -175,34 +140,17 @@ class _RangeFunctions(LevelFunctions):
     where offset = starts[q] - pointers[q]. So coordinates take two loads for each segment, and none for each entry.
     """
 
-    def entries(
-        self, arrays: Sequence[Any], first: int, stop: int, extent: int, capacity: int | None = None
-    ) -> Iterator[tuple[int, int]]:
-        pointers, starts = arrays
-        most = int(pointers[-1]) if capacity is None else capacity
-        for parent in range(first, stop):
-            lo, hi = (read_pointer_clamped(pointers, q, most) for q in (parent, parent + 1))
-            offset = int(starts[parent]) - int(pointers[parent])
-            yield from ((p + offset, p) for p in range(lo, hi))
-
     def segment(self, level: LevelView, above: PositionRange) -> Segment:
         offset = level.fresh("offset")
         difference = sub(level.load("starts", above.first), level.load("pointers", above.first))
         first, stop, prelude = load_segment_bounds(level, above, [(offset, difference)])
         return Segment(first, stop, prelude, lambda position: add(position, offset), lambda c: sub(c, offset))
 
-    def below(self, level: LevelView, position: Expr) -> Expr:
-        return level.clamp_position(level.load("pointers", position))
 
-
-_FUNCTIONS: dict[LevelKind, LevelFunctions] = {
+FUNCTIONS: dict[LevelKind, LevelFunctions] = {
     DENSE: _DenseFunctions(),
     COMPRESSED: _CompressedFunctions(),
     SINGLETON: _SingletonFunctions(),
     RANGE: _RangeFunctions(),
 }
-
-
-def functions_of(kind: LevelKind) -> LevelFunctions:
-    """Return the level functions of the level kind `kind`."""
-    return _FUNCTIONS[kind]
+"""The functions of each kind of level."""

@@ -54,9 +54,9 @@ def _in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a function so that it computes in float64 and rounds its result to the dtype of its arguments."""
 
     def compute_in_float64(*arguments: Any) -> Any:
-        found = [np.asarray(x) for x in arguments]
+        wide = [np.asarray(x).astype(np.float64, copy=False) for x in arguments]
         with np.errstate(all="ignore"):
-            return np.asarray(function(*(x.astype(np.float64, copy=False) for x in found))).astype(found[0].dtype)[()]
+            return np.asarray(function(*wide)).astype(np.asarray(arguments[0]).dtype)[()]
 
     return compute_in_float64
 

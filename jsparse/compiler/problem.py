@@ -202,10 +202,10 @@ class Problem:
     def __post_init__(self) -> None:
         if not self.walks:
             object.__setattr__(self, "walks", self._find_walks())
-        elif any(
-            walked and walked != mine for mine, walked in zip(self.level_variables, self._find_walks(), strict=True)
-        ):
-            raise ValueError(f"patterns are walked as {self.walks}, but tensors lie on them as {self._find_walks()}")
+        else:
+            of_tensors = self._find_walks()
+            if any(there and there != here for here, there in zip(self.level_variables, of_tensors, strict=True)):
+                raise ValueError(f"patterns are walked as {self.walks}, but tensors lie on them as {of_tensors}")
         if not self.is_assembly:
             self._check_statements()
         self._check_derived()
@@ -241,30 +241,28 @@ class Problem:
     def _check_derived(self) -> None:
         if self.derived and self.is_assembly:
             raise ValueError(f"expected an assembly without derived variables, but got {self.derived[0]}")
-        known = {v for v, _ in self.sizes} - set(self.derivations)
+        defined = {v for v, _ in self.sizes} - set(self.derivations)
         named = {v for s in self.statements for v in s.target.variables()}
         for derived in self.derived:
-            if not known.issuperset(part for _, part in derived.parts):
+            if not defined.issuperset(part for _, part in derived.parts):
                 raise ValueError(f"'{derived}' derives from variables that are not known before it")
             if derived.var in named and not derived.is_injective(self.size):
                 raise ValueError(f"'{derived}' is an index of a target, but several points give one coordinate")
-            known.add(derived.var)
+            defined.add(derived.var)
 
     def __str__(self) -> str:
-        return "\n".join([*self._statement_texts(), *self._types()])
-
-    def _statement_texts(self) -> list[str]:
-        if not self.is_assembly:
-            return [
-                f"{self.text_of(s)}{' (temporary)' * (s.target.tensor in self.temporaries)}" for s in self.statements
-            ]
-        return [f"{self.output} of {self.target}", *map(_term_text, self.terms)]
-
-    def _types(self) -> list[str]:
-        lines = [f"  {tensor}" for tensor in self.tensors]
+        if self.is_assembly:
+            lines = [f"{self.output} of {self.target}"]
+            for term in self.terms:
+                patterns = ", ".join(f"P{n}" for n in term.patterns) or "no pattern"
+                lines.append(f"  {term.add} {'1' if term.value is None else term.value} on {patterns}")
+        else:
+            temporaries = [" (temporary)" * (s.target.tensor in self.temporaries) for s in self.statements]
+            lines = [f"{self.text_of(s)}{kind}" for s, kind in zip(self.statements, temporaries, strict=True)]
+        lines += [f"  {tensor}" for tensor in self.tensors]
         lines += [f"  P{n}: {pattern}" for n, pattern in enumerate(self.patterns)]
         lines.append("  " + ", ".join(f"{v} < {'?' if size is None else size}" for v, size in self.sizes))
-        return [*lines, *(f"  {var}" for var in self.derived)]
+        return "\n".join([*lines, *(f"  {var}" for var in self.derived)])
 
     def text_of(self, statement: Statement) -> str:
         """A statement as text, in which a statement that adds to a view has `+=`."""
@@ -341,10 +339,10 @@ class Problem:
 
     def with_parts(self, variables: Iterable[IndexVar]) -> frozenset[IndexVar]:
         """Return the given index variables, and the variables that determine the derived variables among them."""
-        found = set(variables)
+        names = set(variables)
         for derived in reversed(self.derived):
-            found.update(part for _, part in derived.parts if derived.var in found)
-        return frozenset(found)
+            names.update(part for _, part in derived.parts if derived.var in names)
+        return frozenset(names)
 
     @lazy
     def accumulator(self) -> str:
@@ -358,12 +356,12 @@ class Problem:
 
     def without_derived(self, order: Sequence[IndexVar]) -> tuple[IndexVar, ...]:
         """Replace each derived variable in `order` by the variables that determine it. No variable occurs twice."""
-        found: dict[IndexVar, None] = {}
+        variables: dict[IndexVar, None] = {}
         for var in order:
             derived = self.derivations.get(var)
             parts = (var,) if derived is None else self.without_derived([part for _, part in derived.parts])
-            found.update(dict.fromkeys(parts))
-        return tuple(found)
+            variables.update(dict.fromkeys(parts))
+        return tuple(variables)
 
     @property
     def monoid(self) -> Monoid:
@@ -402,17 +400,17 @@ class Problem:
         """Make a problem of one statement and the patterns that it walks. The tensors that it reads become operands. A
         target that is a view gets memory of its own."""
         statement = self.statements[number]
-        own = statement.patterns
-        numbers = {n: number for number, n in enumerate(own)}
+        walked = statement.patterns
+        numbers = {n: number for number, n in enumerate(walked)}
         accesses = (statement.target, *statement.reads)
         named = dict.fromkeys(inner.tensor for outer in accesses for inner in (outer, *outer.indirections()))
         taken = self.variables_of(statement)
         return replace(
             self,
-            statements=(replace(statement, patterns=tuple(range(len(own)))),),
+            statements=(replace(statement, patterns=tuple(range(len(walked)))),),
             tensors=tuple(replace(self.type_of[name].renumber(numbers), view_of="") for name in named),
-            patterns=tuple(self.patterns[n] for n in own),
-            walks=tuple(self.walks[n] for n in own),
+            patterns=tuple(self.patterns[n] for n in walked),
+            walks=tuple(self.walks[n] for n in walked),
             sizes=tuple((v, size) for v, size in self.sizes if v in taken),
             derived=tuple(d for d in self.derived if d.var in taken),
             ordered=False,
@@ -422,24 +420,23 @@ class Problem:
     def variables_of(self, statement: Statement) -> frozenset[IndexVar]:
         """Return the index variables of a statement's accesses and patterns, and the variables that determine the
         derived variables among them."""
-        return self.with_parts(
-            (*statement.assignment.variables(), *(v for n in statement.patterns for v in self.walks[n]))
-        )
+        walked = (v for n in statement.patterns for v in self.walks[n])
+        return self.with_parts((*statement.assignment.variables(), *walked))
 
     def _find_walks(self) -> tuple[tuple[IndexVar, ...], ...]:
         """For each pattern, the index variables in accesses to the tensors on the pattern; () if no tensor lies on it.
 
         Raises ValueError if accesses to two tensors on one pattern have different variables.
         """
-        found: dict[int, tuple[IndexVar, ...]] = {}
+        walks: dict[int, tuple[IndexVar, ...]] = {}
         for access in self.accesses:
             axis = self.type_of[access.tensor].positions
             if axis is None:
                 continue
             variables = tuple(str(access.indices[dim]) for dim in axis.dims)
-            if found.setdefault(axis.pattern, variables) != variables:
-                raise ValueError(f"pattern {axis.pattern} is walked as {found[axis.pattern]} and as {variables}")
-        return tuple(found.get(n, ()) for n in range(len(self.patterns)))
+            if walks.setdefault(axis.pattern, variables) != variables:
+                raise ValueError(f"pattern {axis.pattern} is walked as {walks[axis.pattern]} and as {variables}")
+        return tuple(walks.get(n, ()) for n in range(len(self.patterns)))
 
     def size_source(self, var: IndexVar) -> tuple[str, int]:
         """Find a dense storage axis whose extent is the size of `var`. Returns the tensor's name and the axis index.
@@ -448,8 +445,8 @@ class Problem:
         """
         for access in (*self.accesses, *(inner for outer in self.accesses for inner in outer.indirections())):
             for number, axis in enumerate(self.type_of[access.tensor].axes):
-                known = access.tensor not in self.temporaries
-                if known and isinstance(axis, Dense) and access.indices[axis.dim] == var:
+                has_buffer = access.tensor not in self.temporaries
+                if has_buffer and isinstance(axis, Dense) and access.indices[axis.dim] == var:
                     return access.tensor, number
         raise ValueError(f"no tensor tells the size of {var}")
 
@@ -469,8 +466,3 @@ def problem_of_product(
     numbers = range(len(patterns))
     statement = product_statement(assignment.target, assignment.factors, numbers, named, semiring, mask)
     return Problem((statement,), tensors, patterns, sizes, walks)
-
-
-def _term_text(term: Statement) -> str:
-    patterns = ", ".join(f"P{n}" for n in term.patterns)
-    return f"  {term.add} {'1' if term.value is None else term.value} on {patterns or 'no pattern'}"

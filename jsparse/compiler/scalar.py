@@ -57,14 +57,18 @@ class Apply:
     arguments: tuple[Scalar, ...]
 
     def __post_init__(self) -> None:
-        known, count = OPERATIONS.get(self.operation), len(self.arguments)
-        if known is None or (count != known.arity and not (known.is_associative and count > known.arity)):
+        entry, count = OPERATIONS.get(self.operation), len(self.arguments)
+        if entry is None or (count != entry.arity and not (entry.is_associative and count > entry.arity)):
             raise ValueError(f"expected an operation with its arguments, but got {self.operation!r} of {count}")
 
     def __str__(self) -> str:
         if not OPERATIONS[self.operation].is_infix:
             return f"{self.operation}({', '.join(map(str, self.arguments))})"
-        return f" {self.operation} ".join(f"({x})" if _is_open(x) else str(x) for x in self.arguments)
+        texts = []
+        for x in self.arguments:  # a `Let`, or an operation that is infix itself, needs parentheses beside an operator
+            is_open = isinstance(x, Let) or (isinstance(x, Apply) and OPERATIONS[x.operation].is_infix)
+            texts.append(f"({x})" if is_open else str(x))
+        return f" {self.operation} ".join(texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,32 +107,31 @@ class Local:
 Scalar: TypeAlias = Access | Number | Apply | Rounded | Let | Local
 
 
+def parts_of(value: Scalar) -> tuple[Scalar, ...]:
+    """The expressions directly inside of an expression, from left to right."""
+    match value:
+        case Apply(arguments=arguments):
+            return arguments
+        case Rounded(value=inner):
+            return (inner,)
+        case Let(value=inner, body=body):
+            return inner, body
+    return ()
+
+
 def accesses_of(*values: Scalar | None) -> tuple[Access, ...]:
     """Find the accesses in expressions, from left to right. Accesses inside of indices are left out."""
-    found: list[Access] = []
+    accesses: list[Access] = []
     for value in values:
-        match value:
-            case Access():
-                found.append(value)
-            case Apply(arguments=arguments):
-                found += accesses_of(*arguments)
-            case Rounded(value=inner):
-                found += accesses_of(inner)
-            case Let(value=inner, body=body):
-                found += accesses_of(inner, body)
-    return tuple(found)
+        if value is not None:
+            accesses += (value,) if isinstance(value, Access) else accesses_of(*parts_of(value))
+    return tuple(accesses)
 
 
 def operations_of(value: Scalar) -> frozenset[str]:
     """Return the names of the operations in an expression."""
-    match value:
-        case Apply(operation=operation, arguments=arguments):
-            return frozenset({operation}).union(*map(operations_of, arguments))
-        case Rounded(value=inner):
-            return operations_of(inner)
-        case Let(value=inner, body=body):
-            return operations_of(inner) | operations_of(body)
-    return frozenset()
+    name = {value.operation} if isinstance(value, Apply) else ()
+    return frozenset(name).union(*map(operations_of, parts_of(value)))
 
 
 def unbound_locals(value: Scalar, bound: frozenset[str] = frozenset()) -> frozenset[str]:
@@ -136,13 +139,9 @@ def unbound_locals(value: Scalar, bound: frozenset[str] = frozenset()) -> frozen
     match value:
         case Local(name=name):
             return frozenset({name}) - bound
-        case Apply(arguments=arguments):
-            return frozenset().union(*(unbound_locals(argument, bound) for argument in arguments))
-        case Rounded(value=inner):
-            return unbound_locals(inner, bound)
         case Let(name=name, value=inner, body=body):
             return unbound_locals(inner, bound) | unbound_locals(body, bound | {name})
-    return frozenset()
+    return frozenset[str]().union(*(unbound_locals(part, bound) for part in parts_of(value)))
 
 
 def replace_accesses(value: Scalar, new: Mapping[Access, Scalar]) -> Scalar:
@@ -151,8 +150,8 @@ def replace_accesses(value: Scalar, new: Mapping[Access, Scalar]) -> Scalar:
         case Access():
             return new.get(value, value)
         case Apply(operation=operation, arguments=arguments):
-            found = tuple(replace_accesses(argument, new) for argument in arguments)
-            return value if all(map(is_, found, arguments)) else Apply(operation, found)
+            replaced = tuple(replace_accesses(argument, new) for argument in arguments)
+            return value if all(map(is_, replaced, arguments)) else Apply(operation, replaced)
         case Rounded(value=inner, dtype=dtype):
             return Rounded(replace_accesses(inner, new), dtype)
         case Let(name=name, value=inner, body=body):
@@ -189,8 +188,8 @@ def factors_of(value: Scalar) -> tuple[Access, ...] | None:
         case Access():
             return (value,)
         case Apply(operation="*" | "+" | "&", arguments=arguments):
-            found = tuple(x for x in arguments if isinstance(x, Access))
-            return found if len(found) == len(arguments) else None
+            factors = tuple(x for x in arguments if isinstance(x, Access))
+            return factors if len(factors) == len(arguments) else None
     return None
 
 
@@ -199,22 +198,22 @@ def evaluate(
 ) -> Any:
     """Evaluate an expression on numpy numbers or arrays. `read` returns the elements of an access in `dtype`, and
     `names` maps local names to their values."""
-    known = {} if names is None else names
+    values = {} if names is None else names
     match value:
         case Access():
             return read(value)
         case Number(value=number):
             return np.asarray(number).astype(dtype)[()]  # -1 of unsigned integers wraps
         case Local(name=name):
-            return known[name]
+            return values[name]
         case Let(name=name, value=inner, body=body):
-            return evaluate(body, read, dtype, {**known, name: evaluate(inner, read, dtype, known)})
+            return evaluate(body, read, dtype, {**values, name: evaluate(inner, read, dtype, values)})
         case Rounded(value=inner, dtype=narrow):
-            return as_stored(evaluate(inner, read, dtype, known), np.dtype(narrow)).astype(dtype)
+            return as_stored(evaluate(inner, read, dtype, values), np.dtype(narrow)).astype(dtype)
         case Apply(operation=operation, arguments=arguments):
-            found = [evaluate(argument, read, dtype, known) for argument in arguments]
+            operands = [evaluate(argument, read, dtype, values) for argument in arguments]
             meaning = meaning_of(operation)
-            combined = reduce(meaning, found) if OPERATIONS[operation].is_associative else meaning(*found)
+            combined = reduce(meaning, operands) if OPERATIONS[operation].is_associative else meaning(*operands)
             return combined if combined.dtype == np.bool_ else combined.astype(dtype)
 
 
@@ -222,8 +221,3 @@ def as_stored(exact: Any, dtype: np.dtype) -> Any:
     """Convert exact results to a stored dtype: floats round, integers wrap, and a bool is true for a nonzero result."""
     with np.errstate(over="ignore"):
         return exact.astype(dtype)
-
-
-def _is_open(value: Scalar) -> bool:
-    """Whether an expression needs parentheses beside an operator."""
-    return isinstance(value, Let) or (isinstance(value, Apply) and OPERATIONS[value.operation].is_infix)

@@ -128,18 +128,15 @@ class EqualityMask:
 def identity(operation: Add | Multiply, dtype: str) -> float:
     """Return the identity element of an operation on a dtype: a float, or an int for integer dtypes and bool."""
     if operation in ("min", "max"):
-        return _extreme(dtype, largest=operation == "min")
+        largest = operation == "min"
+        if dtype == "bool":
+            return int(largest)
+        if "float" in dtype:
+            return float("inf") if largest else float("-inf")
+        return int(np.iinfo(dtype).max if largest else np.iinfo(dtype).min)
     if operation == "&":
         return 1 if dtype == "bool" else -1 if dtype.startswith("int") else int(np.iinfo(dtype).max)
     return 1 if operation == "*" else 0
-
-
-def _extreme(dtype: str, largest: bool) -> float:
-    if dtype == "bool":
-        return int(largest)
-    if "float" in dtype:
-        return float("inf") if largest else float("-inf")
-    return int(np.iinfo(dtype).max if largest else np.iinfo(dtype).min)
 
 
 def semiring_named(name: object, text: str) -> Semiring:

@@ -71,8 +71,8 @@ def element_code(dtype: str | int | np.dtype) -> int:
     """
     if isinstance(dtype, int):
         return dtype
-    found = np.dtype(dtype)
-    return ord(found.kind) << 8 | found.itemsize
+    element = np.dtype(dtype)
+    return ord(element.kind) << 8 | element.itemsize
 
 
 def encode_buffers(buffers: Iterable[BufferType]) -> list[int]:

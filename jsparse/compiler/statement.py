@@ -90,12 +90,12 @@ class DerivedVar:
 
     def is_injective(self, sizes: Mapping[IndexVar, int | None]) -> bool:
         """Whether different values of the parts give different sums, as the digits of a mixed-radix number do."""
-        found = [(stride, sizes[part]) for stride, part in self.parts]
-        known = sorted((stride, size) for stride, size in found if size is not None)
-        if len(known) < len(found) or len({part for _, part in self.parts}) < len(self.parts):
+        every = [(stride, sizes[part]) for stride, part in self.parts]
+        sized = sorted((stride, size) for stride, size in every if size is not None)
+        if len(sized) < len(every) or len({part for _, part in self.parts}) < len(self.parts):
             return False
         reach = 0  # the largest sum of the parts with smaller strides
-        for stride, size in known:
+        for stride, size in sized:
             if stride <= reach and size > 1:
                 return False
             reach += stride * max(size - 1, 0)

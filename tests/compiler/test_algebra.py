@@ -5,7 +5,7 @@ import pytest
 from jsparse.compiler.dtypes import BOOL, I64, Type
 from jsparse.compiler.kernel.algebra import add, block, both, ceil_div, const, floor_div, less, minimum, mul, sub, zero
 from jsparse.compiler.kernel.interpret import _Machine
-from jsparse.compiler.kernel.nodes import Binary, Block, Compare, Const, Let, Var
+from jsparse.compiler.kernel.nodes import Binary, Bind, Block, Compare, Const, Var
 
 X, Y, FLAG = Var("x"), Var("y"), Var("flag", BOOL)
 TRUE, FALSE = Const(1, BOOL), Const(0, BOOL)
@@ -68,7 +68,7 @@ def test_folding_keeps_the_value(x, constant):
 
 
 def test_blocks_are_flat_and_a_block_of_one_is_that_one():
-    one, two = Let(X, const(1)), Let(Y, const(2))
+    one, two = Bind(X, const(1)), Bind(Y, const(2))
     assert block(one) is one
     assert block(block(one, two), block(), one) == Block((one, two, one))
     assert block() == Block(())

@@ -29,7 +29,7 @@ from jsparse.compiler.kernel.nodes import (
     For,
     Load,
     LocalArray,
-    Parallel,
+    ParallelFor,
     Set,
     Store,
     Threads,
@@ -70,15 +70,15 @@ def stored(index, value):
 
 ROW = Buffer("row", I32, -1)
 BODIES = {
-    "shapes and chunks": Parallel(
+    "shapes and chunks": ParallelFor(
         N,
         Extent(X, 0),
         For(M, const(0), Extent(X, 1), stored(add(mul(N, Extent(X, 1)), M), Const(7, I32))),
     ),
-    "integers wrap": Parallel(
+    "integers wrap": ParallelFor(
         N, const(12), stored(N, Binary("*", Load(X, N), Binary("+", Load(X, N), Const(2**31 - 1, I32))))
     ),
-    "borrowed and local memory": Parallel(
+    "borrowed and local memory": ParallelFor(
         N,
         const(12),
         block(
@@ -91,8 +91,8 @@ BODIES = {
             ),
         ),
     ),
-    "loops within chunks": Parallel(
-        N, const(4), Parallel(M, const(3), stored(add(mul(N, const(3)), M), Load(X, M)))
+    "loops within chunks": ParallelFor(
+        N, const(4), ParallelFor(M, const(3), stored(add(mul(N, const(3)), M), Load(X, M)))
     ),
     "registers": block(
         Declare(R, Const(1, I32)),
@@ -126,7 +126,7 @@ def test_kernels_see_the_threads_that_there_are(threads):
         assert out.tolist() == [0, threads]
 
 
-@pytest.mark.parametrize("within", [lambda body: body, lambda body: Parallel(N, const(5), body)])
+@pytest.mark.parametrize("within", [lambda body: body, lambda body: ParallelFor(N, const(5), body)])
 def test_what_the_interpreter_raises_is_the_kernels_error(within):
     out = np.zeros(3, np.int32)
     assert run("interpret", within(stored(const(3), Const(1, I32))), out.copy(), out) != 0

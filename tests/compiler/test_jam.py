@@ -12,13 +12,13 @@ from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.kernel.jam import unroll_and_jam
 from jsparse.compiler.kernel.nodes import (
     Binary,
+    Bind,
     Buffer,
     Compare,
     Const,
     Declare,
     For,
     If,
-    Let,
     Load,
     Set,
     Store,
@@ -39,7 +39,7 @@ def inner(stop=ALL):
 
 
 def loop(body, stop=SEVEN):
-    return For(P, const(0), stop, block(Let(ROW, Load(ROWS, P)), Declare(ACC, Const(0, F32)), *body))
+    return For(P, const(0), stop, block(Bind(ROW, Load(ROWS, P)), Declare(ACC, Const(0, F32)), *body))
 
 
 def run(stmt):
@@ -74,7 +74,7 @@ def test_what_the_iterations_share_is_one_loop_and_what_is_left_of_a_known_numbe
 
 
 def test_a_bound_that_all_iterations_read_alike_is_shared():
-    bound = [Let(STOP, Load(ROWS, const(5))), inner(STOP), Store(Y, P, ACC)]
+    bound = [Bind(STOP, Load(ROWS, const(5))), inner(STOP), Store(Y, P, ACC)]
     shared, _ = loops_over(unroll_and_jam(loop(bound), 3), C)
     assert len([n for n in nodes(shared) if isinstance(n, Set)]) == 3
     np.testing.assert_array_equal(run(unroll_and_jam(loop(bound), 3)), run(loop(bound)))

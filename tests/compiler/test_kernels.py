@@ -15,6 +15,7 @@ from jsparse.compiler.kernel.algebra import add, block, const, less, mul
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.kernel.nodes import (
     Binary,
+    Bind,
     Block,
     Buffer,
     Cast,
@@ -25,17 +26,16 @@ from jsparse.compiler.kernel.nodes import (
     For,
     HorizontalReduce,
     If,
-    Let,
     Load,
     LocalArray,
-    Parallel,
-    Prefetch,
+    ParallelFor,
+    PrefetchLines,
     Set,
     Splat,
     Store,
     Var,
     While,
-    Widen,
+    WidenLanes,
 )
 
 F32, F64, I32 = Type("float32"), Type("float64"), Type("int32")
@@ -148,7 +148,7 @@ def test_splat_widen_and_constants(dtype, lanes):
     x, y = x_of(dtype), y_of(dtype)
     body = block(
         Store(y, const(0), Splat(Load(x, const(1)), lanes)),
-        Store(y, const(lanes), Widen(Load(x, const(0), lanes), lanes + 3)),
+        Store(y, const(lanes), WidenLanes(Load(x, const(0), lanes), lanes + 3)),
         Store(y, const(2 * lanes + 3), Const(3, Type(dtype, lanes))),
     )
     source = np.arange(2, 70).astype(dtype)
@@ -210,15 +210,15 @@ def test_chunks_see_what_was_bound_outside():
     v, r, x, y = Var("v"), Var("r", F32), x_of("float32"), y_of("float32")
     vector = Var("vector", Type("float32", 3))
     inner = block(
-        Let(Var("w"), mul(N, v)),
+        Bind(Var("w"), mul(N, v)),
         Store(y, Var("w"), Binary("+", vector, Splat(r, 3))),
     )
     body = block(
-        Let(v, const(3)),
+        Bind(v, const(3)),
         Declare(r, Load(x, const(0))),
         Set(r, Binary("*", r, Load(x, const(1)))),
-        Let(vector, Load(x, const(2), 3)),
-        Parallel(N, const(4), inner),
+        Bind(vector, Load(x, const(2), 3)),
+        ParallelFor(N, const(4), inner),
     )
     out = agree(body, np.array([2, 5, 1, 2, 3], np.float32), "float32", (12,))
     assert out.tolist() == [11, 12, 13] * 4
@@ -229,7 +229,7 @@ def test_chunks_leave_results_in_arrays_on_the_stack():
     total, m = Var("total", F64), Var("m")
     body = block(
         LocalArray(copies, 8),
-        Parallel(N, const(8), Store(copies, N, Binary("*", Load(x, N), Load(x, N)))),
+        ParallelFor(N, const(8), Store(copies, N, Binary("*", Load(x, N), Load(x, N)))),
         Declare(total, Const(0, F64)),
         For(m, const(0), const(8), Set(total, Binary("+", total, Load(copies, m)))),
         Store(y, const(0), total),
@@ -239,12 +239,12 @@ def test_chunks_leave_results_in_arrays_on_the_stack():
 
 def test_chunks_may_contain_chunks():
     m = Var("m")
-    inner = Parallel(m, const(3), Store(y_of("int64"), add(mul(N, const(3)), m), add(N, m)))
-    assert agree(Parallel(N, const(2), inner), np.zeros(1), "int64", (6,)).tolist() == [0, 1, 2, 1, 2, 3]
+    inner = ParallelFor(m, const(3), Store(y_of("int64"), add(mul(N, const(3)), m), add(N, m)))
+    assert agree(ParallelFor(N, const(2), inner), np.zeros(1), "int64", (6,)).tolist() == [0, 1, 2, 1, 2, 3]
 
 
 def test_prefetching_reads_nothing():
-    body = block(Prefetch(x_of("float32"), const(1 << 40), 64), Store(y_of("float32"), const(0), Const(1, F32)))
+    body = block(PrefetchLines(x_of("float32"), const(1 << 40), 64), Store(y_of("float32"), const(0), Const(1, F32)))
     assert agree(body, np.zeros(2, np.float32), "float32", (1,)).tolist() == [1]
 
 
@@ -268,7 +268,7 @@ def test_the_interpreter_refuses_a_vector_that_reaches_beyond_the_end():
 
 
 def test_the_interpreter_runs_chunks_in_either_order():
-    kernel = Kernel((x_of("int64"), y_of("int64")), Parallel(N, const(3), Store(y_of("int64"), const(0), N)))
+    kernel = Kernel((x_of("int64"), y_of("int64")), ParallelFor(N, const(3), Store(y_of("int64"), const(0), N)))
     last = []
     for reverse in (False, True):
         out = np.zeros(1, np.int64)
@@ -321,9 +321,9 @@ def _functions(module):
 
 def test_a_parallel_body_takes_what_it_reads():
     x, y = Buffer("x", F32, 0), Buffer("y", F32, 2, True)
-    inner = block(Let(Var("q"), Binary("//", N, Var("m"))), Store(y, Var("q"), Load(x, Var("q"))))
-    unread = Let(Var("k"), const(5))
-    body = block(Let(Var("m"), Extent(x, 0)), unread, Parallel(N, const(3), inner))
+    inner = block(Bind(Var("q"), Binary("//", N, Var("m"))), Store(y, Var("q"), Load(x, Var("q"))))
+    unread = Bind(Var("k"), const(5))
+    body = block(Bind(Var("m"), Extent(x, 0)), unread, ParallelFor(N, const(3), inner))
     functions = _functions(str(emit_module(Kernel((x, Buffer("z", F32, 1), y), body))))
     assert functions.keys() == {"kernel", "run"}
     assert sum("getelementptr {" in line for line in functions["run"]) == 5  # the context, shapes, m, and two buffers
@@ -332,9 +332,9 @@ def test_a_parallel_body_takes_what_it_reads():
 def test_local_arrays_have_a_fixed_place_in_the_frame():
     """LLVM splits the block where it divides, and moves the stack pointer for arrays that are allocated behind that."""
     copies = Buffer("copies", F32, -1)
-    quotient = Let(Var("q"), Binary("//", add(N, const(8)), add(N, const(3))))
+    quotient = Bind(Var("q"), Binary("//", add(N, const(8)), add(N, const(3))))
     inner = block(quotient, LocalArray(copies, 8), Store(copies, Var("q"), Const(1.0, F32)))
-    kernel = Kernel((Buffer("x", F32, 0),), Parallel(N, const(3), inner))
+    kernel = Kernel((Buffer("x", F32, 0),), ParallelFor(N, const(3), inner))
     for lines in _functions(str(emit_module(kernel))).values():
         found = ["alloca" in line for line in lines if " = " in line]
         assert found == sorted(found, reverse=True)

@@ -12,6 +12,7 @@ from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.kernel.lanes import in_pieces
 from jsparse.compiler.kernel.nodes import (
     Binary,
+    Bind,
     Buffer,
     Cast,
     Compare,
@@ -19,14 +20,13 @@ from jsparse.compiler.kernel.nodes import (
     Declare,
     For,
     HorizontalReduce,
-    Let,
     Load,
     Select,
     Set,
     Splat,
     Store,
     Var,
-    Widen,
+    WidenLanes,
     nodes,
 )
 from jsparse.compiler.runtime.kernel_call import _native
@@ -41,7 +41,7 @@ def kernel_of(lanes, fold=False):
     vector = F32.with_lanes(lanes)
     acc, row, kept = Var("acc", vector), Var("row", vector), Var("kept", vector)
     product = Binary("*", Splat(Load(X, mul(N, const(lanes))), lanes), row)
-    body = block(Let(row, Load(X, mul(N, const(lanes)), lanes)), Set(acc, Binary("+", acc, Cast(product, "float32"))))
+    body = block(Bind(row, Load(X, mul(N, const(lanes)), lanes)), Set(acc, Binary("+", acc, Cast(product, "float32"))))
     largest = Select(Compare("<", Const(0, vector), acc), acc, Const(0, vector))
     end = (
         [Store(Y, const(0), HorizontalReduce(kept))]
@@ -49,7 +49,7 @@ def kernel_of(lanes, fold=False):
         else [Store(Y, const(0), kept), Store(Y, const(1), kept, True)]
     )
     return Kernel(
-        (X, Y), block(Declare(acc, Const(1, vector)), For(N, const(0), const(ROWS), body), Let(kept, largest), *end)
+        (X, Y), block(Declare(acc, Const(1, vector)), For(N, const(0), const(ROWS), body), Bind(kept, largest), *end)
     )
 
 
@@ -81,10 +81,10 @@ def test_powers_of_two_stay_as_they_are():
 
 
 def test_a_kernel_that_widens_such_a_vector_stays_as_it_is():
-    part, whole = Var("part", F32.with_lanes(3)), Widen(Var("part", F32.with_lanes(3)), 8)
-    kernel = Kernel((X, Y), block(Let(part, Load(X, const(0), 3)), Store(Y, const(0), whole)))
+    part, whole = Var("part", F32.with_lanes(3)), WidenLanes(Var("part", F32.with_lanes(3)), 8)
+    kernel = Kernel((X, Y), block(Bind(part, Load(X, const(0), 3)), Store(Y, const(0), whole)))
     assert in_pieces(kernel) == kernel
-    rest = Widen(Load(X, add(const(0), const(1)), 3), 8)
+    rest = WidenLanes(Load(X, add(const(0), const(1)), 3), 8)
     odd_sum = Declare(Var("acc", F32.with_lanes(5)), Const(0, F32.with_lanes(5)))
     kernel = Kernel((X, Y), block(odd_sum, Store(Y, const(0), rest)))
     assert not odd(in_pieces(kernel))

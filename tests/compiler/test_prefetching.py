@@ -9,7 +9,7 @@ import pytest
 
 import jsparse
 from jsparse import Pattern, explain
-from jsparse.compiler.kernel.nodes import Prefetch, nodes
+from jsparse.compiler.kernel.nodes import PrefetchLines, nodes
 
 
 def spread(size: int) -> Pattern:
@@ -29,7 +29,7 @@ def explained(subscripts: str, pattern: Pattern, *shapes: tuple[int, ...]) -> An
 
 def requests(kernel: Any) -> list[int]:
     """The number of elements of each request in a kernel."""
-    return [x.length for x in nodes(kernel.kernel.body) if isinstance(x, Prefetch)]
+    return [x.length for x in nodes(kernel.kernel.body) if isinstance(x, PrefetchLines)]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def kernels_gradient(points: int, rows: int, schedule: jsparse.Schedule | None =
 def test_panels_of_positions_request_the_rows_of_the_next_one() -> None:
     given, kernel = kernels_gradient(points=100_000, rows=20_000)
     assert "prefetch p0 1" in str(kernel.schedule).splitlines()
-    found = [x for x in nodes(kernel.kernel.body) if isinstance(x, Prefetch)]
+    found = [x for x in nodes(kernel.kernel.body) if isinstance(x, PrefetchLines)]
     assert [(x.length, x.near) for x in found] == [(32, False)] * 2
     assert "prefetch far A[" in str(kernel.kernel)
     expected = np.zeros((3, 32, 32))

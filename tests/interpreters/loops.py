@@ -9,14 +9,13 @@ from operator import itemgetter
 from typing import Any, cast
 
 import numpy as np
+from interpreters.levels import entries_of
 from numpy.typing import NDArray
 
-from jsparse.compiler.levels import functions_of
 from jsparse.compiler.loops.domain import (
     Coiteration,
     Derivation,
     Fused,
-    HorizontalReduce,
     Lanes,
     LevelIteration,
     Panels,
@@ -24,6 +23,7 @@ from jsparse.compiler.loops.domain import (
     Range,
     Runs,
     Tiles,
+    WorkspaceLanes,
     WorkspaceNonzeros,
 )
 from jsparse.compiler.loops.nest import (
@@ -182,7 +182,7 @@ class _Machine:
                     self.position_panels[pattern, level] = range(start, start + size)
                     yield
                 self.position_panels.pop((pattern, level), None)
-            case Range() | HorizontalReduce():
+            case Range() | WorkspaceLanes():
                 yield from (self.env.update({var: n}) for n in range(self.size(var)))
             case Tiles(lanes=lanes):
                 for start in range(0, self.size(var), lanes):
@@ -257,8 +257,8 @@ class _Machine:
         type_ = self.nest.problem.patterns[domain.pattern]
         lo, hi = self.positions.get((domain.pattern, domain.level - 1), (0, 1))
         arrays, capacity = self.level_arrays(domain.pattern, domain.level), type_.capacity(domain.level)
-        functions = functions_of(type_.levels[domain.level].kind)
-        found = list(functions.entries(arrays, lo, hi, self.size(loop.var), capacity))
+        kind = type_.levels[domain.level].kind
+        found = list(entries_of(kind, arrays, lo, hi, self.size(loop.var), capacity))
         if not loop.run:
             return found
         run = self.runs[loop.var]
@@ -275,8 +275,8 @@ class _Machine:
             self.positions[pattern, level] = (here, here + 1)
             yield
             return
-        functions = functions_of(type_.levels[level].kind)
-        found = functions.entries(self.level_arrays(pattern, level), lo, hi, size, type_.capacity(level))
+        arrays, kind = self.level_arrays(pattern, level), type_.levels[level].kind
+        found = entries_of(kind, arrays, lo, hi, size, type_.capacity(level))
         runs = groupby(found, itemgetter(0)) if type_.repeats(level) else ((c, [(c, p)]) for c, p in found)
         for coordinate, run in runs:
             positions = [p for _, p in run]

@@ -12,9 +12,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from interpreters.levels import entries_of
 from numpy.typing import NDArray
 
-from jsparse.compiler.levels import functions_of
 from jsparse.compiler.problem import Dense, PatternType, Positions, Problem
 from jsparse.compiler.scalar import NUMPY, Number, Scalar, as_stored, evaluate
 from jsparse.notation.assignment import Access, IndexVar
@@ -216,11 +216,11 @@ def _entries(type_: PatternType, arrays: Sequence[Array], sizes: tuple[int, ...]
     """The coordinates and the position of each entry, level by level; those out of range are padding."""
     found: list[tuple[tuple[int, ...], int]] = [((), 0)]
     for depth, (level, size) in enumerate(zip(type_.levels, sizes, strict=True)):
-        own, functions = type_.arrays_of(depth, arrays), functions_of(level.kind)
+        own = type_.arrays_of(depth, arrays)
         found = [
             ((*above, coordinate), p)
             for above, parent in found
-            for coordinate, p in functions.entries(own, parent, parent + 1, size, type_.capacity(depth))
+            for coordinate, p in entries_of(level.kind, own, parent, parent + 1, size, type_.capacity(depth))
             if 0 <= coordinate < size
         ]
     return found

@@ -72,7 +72,7 @@ def _loops(stmt: Stmt) -> list[Forall]:
     found: list[Forall] = []
 
     def visit(inner: Stmt) -> Stmt:
-        if isinstance(inner, Forall) and type(inner.domain).__name__ != "HorizontalReduce":
+        if isinstance(inner, Forall) and type(inner.domain).__name__ != "WorkspaceLanes":
             found.append(inner)
         return with_children(inner, visit)
 

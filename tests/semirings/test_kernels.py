@@ -14,7 +14,17 @@ from jsparse.compiler.dtypes import Type
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.algebra import const
 from jsparse.compiler.kernel.interpret import interpret_kernel
-from jsparse.compiler.kernel.nodes import Binary, Buffer, Compare, Const, HorizontalReduce, Load, Select, Store, Widen
+from jsparse.compiler.kernel.nodes import (
+    Binary,
+    Buffer,
+    Compare,
+    Const,
+    HorizontalReduce,
+    Load,
+    Select,
+    Store,
+    WidenLanes,
+)
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.schedule import Schedule, build_loops
@@ -70,7 +80,7 @@ def test_folds(dtype, op, lanes):
 @pytest.mark.parametrize("fill", [INF, -INF, 0])
 def test_widened_by_other_lanes_than_zero(fill):
     x, y = buffers("float32")
-    got = agree(Store(y, const(0), Widen(Load(x, const(0), 3), 7, fill)), np.arange(1, 4, dtype=np.float32), 7)
+    got = agree(Store(y, const(0), WidenLanes(Load(x, const(0), 3), 7, fill)), np.arange(1, 4, dtype=np.float32), 7)
     np.testing.assert_array_equal(got, [1, 2, 3, *[fill] * 4])
 
 

@@ -87,9 +87,9 @@ class _Interpreted:
         try:
             buffers, dims = (ctypes.cast(x, type_) for x, type_ in ((buffers_at, _Addresses), (dims_at, _Shapes)))
             shapes = [tuple(dims[n][axis] for axis in range(rank)) for n, rank in enumerate(self.ranks)]
-            given = list(zip(self.kernel.buffers, shapes, strict=True))
-            flat = {buffer.name: _view(buffers[n], buffer, prod(shape)) for n, (buffer, shape) in enumerate(given)}
-            extents = {buffer.name: shape for buffer, shape in given}
+            shaped = list(zip(self.kernel.buffers, shapes, strict=True))
+            flat = {buffer.name: _view(buffers[n], buffer, prod(shape)) for n, (buffer, shape) in enumerate(shaped)}
+            extents = {buffer.name: shape for buffer, shape in shaped}
             from jsparse.compiler.kernel.interpret import execute  # noqa: PLC0415  slow to load, and rarely needed
 
             execute(self.kernel, flat, extents, context.num_threads, partial(_run_chunks, context))

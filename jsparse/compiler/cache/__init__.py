@@ -89,9 +89,9 @@ def report() -> Report:
     """Summarize the cache's folder. Raises CacheError if the folder cannot be read."""
     folder = location.folder()
     linkers = [backend.linker for backend in BACKENDS.values() if backend.linker is not None]
-    known = "\n\n".join(environment(linker) or "no sources" for linker in linkers)
+    environments = "\n\n".join(environment(linker) or "no sources" for linker in linkers)
     if folder is None:
-        return Report(0, 0, 0, known)
+        return Report(0, 0, 0, environments)
     try:
         nbytes, headers = folder.summary()
     except OSError as error:
@@ -99,7 +99,7 @@ def report() -> Report:
     keys = [key_of("", linker) for linker in linkers]
     ours = {key.environment for key in keys if key is not None}
     usable = sum(environment_of(header) in ours for header in headers)
-    return Report(len(headers), usable, nbytes, known)
+    return Report(len(headers), usable, nbytes, environments)
 
 
 def _cache_error(task: str, folder: Folder, error: OSError) -> CacheError:

@@ -103,16 +103,16 @@ class Sources:
         Computing it takes 1.5 ms. A digest of modification times would take a tenth of that time, but some installers
         set all times to one constant.
         """
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         try:
             paths = sorted(file.path for file in self._files())
             for path in paths:
                 with FileIO(path) as file:
                     content = file.readall()
-                found.update(f"{path[len(self.root) :]}:{len(content)}:".encode() + content)
+                digest.update(f"{path[len(self.root) :]}:{len(content)}:".encode() + content)
         except OSError:
             return None
-        return found.hexdigest() if paths else None
+        return digest.hexdigest() if paths else None
 
     def are_those_loaded(self) -> bool:
         """Whether no file has changed since this process loaded the files. The check takes 0.3 ms.
@@ -126,7 +126,14 @@ class Sources:
             return False
 
     def _files(self) -> Iterator[os.DirEntry[str]]:
-        return (file for package in PACKAGES for file in _python_files(f"{self.root}/{package}"))
+        folders = [f"{self.root}/{package}" for package in PACKAGES]
+        while folders:
+            with os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    if entry.name.endswith(".py"):
+                        yield entry
+                    elif entry.is_dir() and entry.name != "__pycache__":
+                        folders.append(entry.path)
 
 
 _sources = Sources(str(Path(__file__).parents[2]))
@@ -134,10 +141,10 @@ _sources = Sources(str(Path(__file__).parents[2]))
 
 def key_of(recipe: str, linker: Linker) -> Key | None:
     """The key of a kernel whose object code `linker` can link; None if the sources are unknown or have changed."""
-    found = environment(linker)
-    if found is None or not _sources.are_those_loaded():
+    text = environment(linker)
+    if text is None or not _sources.are_those_loaded():
         return None
-    return Key(_digest(found), hashlib.sha256(recipe.encode()).digest())
+    return Key(_digest(text), hashlib.sha256(recipe.encode()).digest())
 
 
 @cache
@@ -149,19 +156,9 @@ def environment(linker: Linker) -> str | None:
     """
     if _sources.digest is None:
         return None
-    own = f"entry {FORMAT}\nsources {_sources.digest}\nabi {_native.ABI}"
-    return f"{own}\n{linker.target()}"
+    return f"entry {FORMAT}\nsources {_sources.digest}\nabi {_native.ABI}\n{linker.target()}"
 
 
 @cache
 def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
-
-
-def _python_files(folder: str) -> Iterator[os.DirEntry[str]]:
-    with os.scandir(folder) as found:
-        for file in found:
-            if file.name.endswith(".py"):
-                yield file
-            elif file.is_dir() and file.name != "__pycache__":
-                yield from _python_files(file.path)

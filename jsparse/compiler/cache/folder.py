@@ -67,12 +67,12 @@ class Folder:
         Raises UnsafeFileError if others may write to the file.
         """
         with suppress(FileNotFoundError), self._open() as folder, _open_file(folder, name + SUFFIX) as file:
-            if file is None or (found := os.fstat(file.fileno())).st_size > self.most_bytes:
+            if file is None or (status := os.fstat(file.fileno())).st_size > self.most_bytes:
                 return None
-            if found.st_mode & OTHERS:
-                raise UnsafeFileError(f"a file that others may write to ({name}{SUFFIX}, {_mode(found)})")
+            if status.st_mode & OTHERS:
+                raise UnsafeFileError(f"a file that others may write to ({name}{SUFFIX}, {_mode(status)})")
             data = file.read()
-            if data.startswith(MAGIC) and abs(time.time() - found.st_mtime) > TOUCHED:
+            if data.startswith(MAGIC) and abs(time.time() - status.st_mtime) > TOUCHED:
                 with suppress(OSError):  # the folder may be read-only
                     os.utime(file.fileno())
             return data
@@ -124,11 +124,11 @@ class Folder:
         self._check_path()
         descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            found = os.fstat(descriptor)
-            if found.st_uid != os.geteuid():
-                raise RefusedError(f"a folder of the user with number {found.st_uid}")
-            if found.st_mode & OTHERS:
-                raise RefusedError(f"a folder that others may write to ({_mode(found)})")
+            status = os.fstat(descriptor)
+            if status.st_uid != os.geteuid():
+                raise RefusedError(f"a folder of the user with number {status.st_uid}")
+            if status.st_mode & OTHERS:
+                raise RefusedError(f"a folder that others may write to ({_mode(status)})")
             yield descriptor
         finally:
             os.close(descriptor)
@@ -163,11 +163,11 @@ class Folder:
         now, entries = time.time(), []
         for file in _files(folder):
             with suppress(FileNotFoundError):
-                found = file.stat(follow_symlinks=False)
-                if file.name.endswith(PART) and abs(now - found.st_mtime) > ABANDONED:
+                status = file.stat(follow_symlinks=False)
+                if file.name.endswith(PART) and abs(now - status.st_mtime) > ABANDONED:
                     _remove(folder, file.name)
-                elif not stat.S_ISDIR(found.st_mode):
-                    entries.append((found.st_mtime, found.st_size, file.name))
+                elif not stat.S_ISDIR(status.st_mode):
+                    entries.append((status.st_mtime, status.st_size, file.name))
         total = sum(size for _, size, _ in entries)
         for _, size, name in sorted(entries):
             if total <= self.most_bytes * KEPT:
@@ -186,8 +186,8 @@ def _open_file(folder: int, name: str) -> Iterator[BinaryIO | None]:
         yield None
         return
     try:
-        found = os.fstat(descriptor)
-        if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():
+        status = os.fstat(descriptor)
+        if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
             with os.fdopen(descriptor, "rb", closefd=False) as file:
                 yield file
         else:
@@ -212,14 +212,14 @@ def _remove(folder: int, name: str) -> bool:
     return False
 
 
-def _mode(found: os.stat_result) -> str:
-    return f"its mode is {stat.S_IMODE(found.st_mode):o}"
+def _mode(status: os.stat_result) -> str:
+    return f"its mode is {stat.S_IMODE(status.st_mode):o}"
 
 
 def _files(folder: int) -> Iterator[os.DirEntry[str]]:
     """The entries and partial files in the folder."""
-    with os.scandir(folder) as found:
-        yield from (file for file in found if OURS.fullmatch(file.name))
+    with os.scandir(folder) as files:
+        yield from (file for file in files if OURS.fullmatch(file.name))
 
 
 class CacheLocation:

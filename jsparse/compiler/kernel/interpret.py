@@ -82,15 +82,6 @@ def _is_float(type_: Type) -> bool:
     return type_.is_float or type_.is_narrow_float
 
 
-def _constant(expr: ir.Const) -> Any:
-    value, type_ = expr.value, expr.type
-    if not type_.is_float:
-        value = bool(value) if type_.dtype == "bool" else _wrap_integer(int(value), type_)
-    if type_.lanes:
-        return np.full(type_.lanes, value, type_.dtype)
-    return np.dtype(type_.dtype).type(value) if type_.is_float else value
-
-
 def _fold_lanes(value: NDArray[Any], op: str, lanes: int) -> NDArray[Any]:
     """Reduce a vector to `lanes` lanes: split it into pieces of 2ⁿ lanes, fold each piece, and combine the pieces."""
     total = None
@@ -121,11 +112,7 @@ _RANGES = {  # the least number of an integer type, and how many numbers it has
 
 class _Machine:
     def __init__(
-        self,
-        flat: dict[str, NDArray[Any]],
-        shapes: Mapping[str, Sequence[int]],
-        threads: int,
-        run_chunks: RunChunks,
+        self, flat: dict[str, NDArray[Any]], shapes: Mapping[str, Sequence[int]], threads: int, run_chunks: RunChunks
     ) -> None:
         self.flat, self.shapes, self.threads, self.run_chunks = flat, shapes, threads, run_chunks
 
@@ -134,7 +121,7 @@ class _Machine:
             case ir.Block(stmts=stmts):
                 for inner in stmts:
                     self.run(inner, env)
-            case ir.Let(var=var, value=value) | ir.Declare(var=var, value=value) | ir.Set(var=var, value=value):
+            case ir.Bind(var=var, value=value) | ir.Declare(var=var, value=value) | ir.Set(var=var, value=value):
                 env[var.name] = self.value(value, env)
             case ir.Store():
                 self.store(stmt, env)
@@ -151,7 +138,7 @@ class _Machine:
                 chosen = then if self.value(condition, env) else otherwise
                 if chosen is not None:
                     self.run(chosen, env)
-            case ir.Parallel(var=var, count=count, body=body):
+            case ir.ParallelFor(var=var, count=count, body=body):
                 self.run_chunks(self.value(count, env), lambda n: self.run(body, env | {var.name: n}))
             case ir.LocalArray(buffer=buffer, length=length):
                 self.flat[buffer.name] = np.full(length, 77, buffer.type.dtype)
@@ -162,7 +149,7 @@ class _Machine:
                 if stmt.stays_empty and self.flat[buffer.name].any():
                     raise ValueError(f"{buffer.name} is not empty at the end")
                 del self.flat[buffer.name]
-            case ir.Prefetch():
+            case ir.PrefetchLines():
                 pass
 
     def store(self, stmt: ir.Store, env: dict[str, Any]) -> None:
@@ -191,8 +178,12 @@ class _Machine:
 
     def value(self, expr: ir.Expr, env: dict[str, Any]) -> Any:
         match expr:
-            case ir.Const():
-                return _constant(expr)
+            case ir.Const(value=number, type=type_):
+                if not type_.is_float:
+                    number = bool(number) if type_.dtype == "bool" else _wrap_integer(int(number), type_)
+                if type_.lanes:
+                    return np.full(type_.lanes, number, type_.dtype)
+                return np.dtype(type_.dtype).type(number) if type_.is_float else number
             case ir.Var(name=name):
                 return env[name]
             case ir.Binary(op=op, left=left, right=right):
@@ -231,11 +222,11 @@ class _Machine:
                 return self.value(first, env) + np.arange(lanes)
             case ir.Splat(value=value, lanes=lanes):
                 return np.full(lanes, self.value(value, env), expr.type.dtype)
-            case ir.Widen(value=value, lanes=lanes, fill=fill):
+            case ir.WidenLanes(value=value, lanes=lanes, fill=fill):
                 narrow = self.value(value, env)
                 return np.concatenate([narrow, np.full(lanes - len(narrow), fill, narrow.dtype)])
             case ir.HorizontalReduce(value=value, op=op, lanes=lanes):
                 folded = _fold_lanes(self.value(value, env), op, max(lanes, 1))
                 return folded if lanes else folded[0] if _is_float(expr.type) else folded[0].item()
-            case ir.Vector(values=values):
+            case ir.BuildVector(values=values):
                 return np.array([self.value(value, env) for value in values], expr.type.dtype)

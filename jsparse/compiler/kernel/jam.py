@@ -1,4 +1,5 @@
-"""Unroll and jam: run several iterations of a loop at a time, and fuse their inner loops.
+"""Unroll and jam: run several iterations of a loop at a time, and fuse their inner loops (Carr and Kennedy, "Improving
+the ratio of memory operations to floating-point operations in loops", 1994).
 
     for p in range(first, stop):           for p in range(first, end, 2):
       let i = I[p]                           let i.0 = I[p]; let i.1 = I[p + 1]
@@ -32,14 +33,13 @@ from typing import Any
 
 import numpy as np
 
-from jsparse.compiler.dtypes import Type
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, const, floor_div, mul, sub, zero
 from jsparse.compiler.kernel.nodes import map_children, nodes, variables
 
 NO_LIMIT = 1 << 30
-STATEMENTS = ir.Block | ir.Borrow | ir.For | ir.If | ir.Parallel | ir.While  # statements that contain others
+STATEMENTS = ir.Block | ir.Borrow | ir.For | ir.If | ir.ParallelFor | ir.While  # statements that contain others
 
 
 def with_jams(kernel: Kernel, most_bytes: int = NO_LIMIT) -> Kernel:
@@ -48,18 +48,18 @@ def with_jams(kernel: Kernel, most_bytes: int = NO_LIMIT) -> Kernel:
     The number of iterations is a loop's `copies`. It is lower, but at least 2, if the variables that an inner loop sets
     would otherwise have more than `most_bytes` bytes.
     """
-    return replace(kernel, body=_with_jams(kernel.body, most_bytes))
 
+    def jam(node: Any) -> Any:
+        if not isinstance(node, STATEMENTS):
+            return node
+        stmt = map_children(node, jam)
+        if not isinstance(stmt, ir.For) or stmt.copies == 1:
+            return stmt
+        # n copies of the body change n times as many bytes of vectors. Two copies are made even if these do not fit.
+        fitting = most_bytes // max(_bytes_of_variables_set(stmt.body), 1)
+        return unroll_and_jam(replace(stmt, copies=1), min(stmt.copies, max(fitting, 2)))
 
-def _with_jams(node: Any, most_bytes: int) -> Any:
-    if not isinstance(node, STATEMENTS):
-        return node
-    found = map_children(node, lambda child: _with_jams(child, most_bytes))
-    if not isinstance(found, ir.For) or found.copies == 1:
-        return found
-    # n copies of the body change n times as many bytes of vectors. Two copies are made even if these do not fit.
-    fitting = most_bytes // max(_bytes_of_variables_set(found.body), 1)
-    return unroll_and_jam(replace(found, copies=1), min(found.copies, max(fitting, 2)))
+    return replace(kernel, body=jam(kernel.body))
 
 
 def _bytes_of_variables_set(body: ir.Stmt) -> int:
@@ -69,12 +69,8 @@ def _bytes_of_variables_set(body: ir.Stmt) -> int:
     """
     loops = [n for n in nodes(body) if isinstance(n, ir.For | ir.While)]
     innermost = [loop for loop in loops if sum(isinstance(n, ir.For | ir.While) for n in nodes(loop)) == 1]
-    changed = [{n.var for n in nodes(loop) if isinstance(n, ir.Set)} for loop in innermost]
-    return max((sum(_bytes(var.type) for var in own) for own in changed), default=0)
-
-
-def _bytes(type_: Type) -> int:
-    return max(type_.lanes, 1) * np.dtype(type_.dtype).itemsize
+    types = [[var.type for var in {n.var for n in nodes(loop) if isinstance(n, ir.Set)}] for loop in innermost]
+    return max((sum(max(x.lanes, 1) * np.dtype(x.dtype).itemsize for x in of_loop) for of_loop in types), default=0)
 
 
 def unroll_and_jam(loop: ir.For, copies: int) -> ir.Stmt:
@@ -92,16 +88,16 @@ def unroll_and_jam(loop: ir.For, copies: int) -> ir.Stmt:
     if not jam.shared:
         return loop
     every, end = ir.Var(f"{loop.var.name}.all"), ir.Var(f"{loop.var.name}.end")
-    each = (ir.Let(jam.var_of_copy(loop.var, n), add(every, const(n))) for n in range(copies))
+    each = (ir.Bind(jam.var_of_copy(loop.var, n), add(every, const(n))) for n in range(copies))
     inner = block(*each, body)
     # With constant bounds, the iterations that are left over, fewer than `copies`, run together, too.
     if isinstance(loop.start, ir.Const) and isinstance(loop.stop, ir.Const):
-        left = int(loop.stop.value - loop.start.value) % copies
-        stop = const(int(loop.stop.value) - left)
-        rest = unroll_and_jam(replace(loop, start=stop), left) if left else block()
-        return block(ir.For(every, loop.start, stop, inner, copies), rest)
+        remainder = int(loop.stop.value - loop.start.value) % copies
+        stop = const(int(loop.stop.value) - remainder)
+        last = unroll_and_jam(replace(loop, start=stop), remainder) if remainder else block()
+        return block(ir.For(every, loop.start, stop, inner, copies), last)
     return block(
-        ir.Let(end, add(loop.start, _whole(loop, copies))),
+        ir.Bind(end, add(loop.start, _whole(loop, copies))),
         ir.For(every, loop.start, end, inner, copies),
         ir.For(loop.var, end, loop.stop, loop.body),
     )
@@ -121,27 +117,27 @@ def _interleave_sums(loop: ir.For, copies: int) -> ir.Stmt:
     sums = _sums(loop.body)
     if not sums:
         return loop
-    bound = {n.var.name for n in nodes(loop.body) if isinstance(n, ir.Let | ir.Declare)} | {loop.var.name}
+    bound = {n.var.name for n in nodes(loop.body) if isinstance(n, ir.Bind | ir.Declare)} | {loop.var.name}
     every, end = ir.Var(f"{loop.var.name}.all", loop.var.type), ir.Var(f"{loop.var.name}.end", loop.var.type)
 
     # Copy 0 adds to the register itself, each other copy to a register that starts from zero. After the loop these are
     # added to the first one in ascending order: the order of additions depends on the trip count and `copies` alone.
     def rename_for_copy(node: Any, copy: int) -> Any:
         if isinstance(node, ir.Var):
-            own = node.name in bound or (copy and node.name in sums)
-            return ir.Var(f"{node.name}.{copy}", node.type) if own else node
+            is_renamed = node.name in bound or (copy and node.name in sums)
+            return ir.Var(f"{node.name}.{copy}", node.type) if is_renamed else node
         return map_children(node, lambda child: rename_for_copy(child, copy))
 
-    own = [(var, rename_for_copy(var, copy)) for var in sums.values() for copy in range(1, copies)]
+    private = [(var, rename_for_copy(var, copy)) for var in sums.values() for copy in range(1, copies)]
     bodies = (
-        block(ir.Let(rename_for_copy(loop.var, copy), add(every, const(copy))), rename_for_copy(loop.body, copy))
+        block(ir.Bind(rename_for_copy(loop.var, copy), add(every, const(copy))), rename_for_copy(loop.body, copy))
         for copy in range(copies)
     )
     return block(
-        ir.Let(end, add(loop.start, _whole(loop, copies))),
-        *(ir.Declare(other, zero(other.type)) for _, other in own),
+        ir.Bind(end, add(loop.start, _whole(loop, copies))),
+        *(ir.Declare(other, zero(other.type)) for _, other in private),
         ir.For(every, loop.start, end, block(*bodies), copies),
-        *(ir.Set(var, ir.Binary("+", var, other)) for var, other in own),
+        *(ir.Set(var, ir.Binary("+", var, other)) for var, other in private),
         ir.For(loop.var, end, loop.stop, loop.body),
     )
 
@@ -161,7 +157,7 @@ def _sums(body: ir.Stmt) -> dict[str, ir.Var]:
     # mention would read a partial sum, whose value depends on the iterations before.
     if not adds or len(reads) != 2 * len(changed):
         return {}
-    others = ir.For | ir.While | ir.Parallel | ir.Borrow | ir.Filter | ir.Store | ir.LocalArray
+    others = ir.For | ir.While | ir.ParallelFor | ir.Borrow | ir.Filter | ir.Store | ir.LocalArray
     return {} if any(isinstance(n, others) for n in every) else sums
 
 
@@ -170,11 +166,11 @@ def _are_apart(body: ir.Stmt) -> bool:
     # Registers declared in the body and local arrays get a copy for each iteration. So iterations are connected only by
     # registers from outside, and by buffers that are both loaded and stored.
     every = list(nodes(body))
-    own = {n.buffer.name for n in every if isinstance(n, ir.LocalArray)}
+    private = {n.buffer.name for n in every if isinstance(n, ir.LocalArray)}
     declared = {n.var.name for n in every if isinstance(n, ir.Declare)}
-    stored = {n.buffer.name for n in every if isinstance(n, ir.Store)} - own
+    stored = {n.buffer.name for n in every if isinstance(n, ir.Store)} - private
     return not any(
-        isinstance(n, ir.Parallel | ir.Borrow | ir.Filter)
+        isinstance(n, ir.ParallelFor | ir.Borrow | ir.Filter)
         or (isinstance(n, ir.Set) and n.var.name not in declared)
         or (isinstance(n, ir.Load) and n.buffer.name in stored)
         for n in every
@@ -185,7 +181,7 @@ class _Jam:
     """Rewrites the body of one loop for several iterations at a time.
 
     Attributes:
-        own: the names that have a copy for each iteration.
+        copied: the names that have a copy for each iteration.
         shared: whether an inner loop was fused.
     """
 
@@ -193,31 +189,31 @@ class _Jam:
         self.copies, self.shared = copies, False
         self.arrays = {n.buffer.name for n in nodes(loop.body) if isinstance(n, ir.LocalArray)}
         # Through an inner loop, a name can depend on a name that a later statement sets. So `find` is repeated until it
-        # adds nothing. That ends, because `own` only grows, and the body has finitely many names.
-        self.own, before = {loop.var.name}, 0
-        while len(self.own) > before:
-            before = len(self.own)
+        # adds nothing. That ends, because `copied` only grows, and the body has finitely many names.
+        self.copied, before = {loop.var.name}, 0
+        while len(self.copied) > before:
+            before = len(self.copied)
             self.find(loop.body, False)
 
     def find(self, stmt: ir.Stmt, apart: bool) -> None:
-        """Add to `own` the names whose values depend on names in `own`.
+        """Add to `copied` the names whose values depend on names in `copied`.
 
         In loops that can be jammed, no other kind of statement sets names.
 
         Args:
-            apart: whether the statement is inside control flow that depends on names in `own`. Iterations diverge
+            apart: whether the statement is inside control flow that depends on names in `copied`. Iterations diverge
                 there, so every name that the statement sets gets a copy.
         """
         match stmt:
             case ir.Block(stmts=stmts):
                 for inner in stmts:
                     self.find(inner, apart)
-            case ir.Let(var=var, value=value) | ir.Declare(var=var, value=value) | ir.Set(var=var, value=value):
+            case ir.Bind(var=var, value=value) | ir.Declare(var=var, value=value) | ir.Set(var=var, value=value):
                 if apart or not self.is_common(value):
-                    self.own.add(var.name)
+                    self.copied.add(var.name)
             case ir.For(var=var, start=start, stop=stop, body=body):
                 apart = apart or not (self.is_common(start) and self.is_common(stop))
-                self.own.update({var.name} if apart else ())
+                self.copied.update({var.name} if apart else ())
                 self.find(body, apart)
             case ir.While(condition=condition, body=body):
                 self.find(body, apart or not self.is_common(condition))
@@ -233,9 +229,9 @@ class _Jam:
         match stmt:
             case ir.Block(stmts=stmts):
                 return block(*map(self.stmt, stmts))
-            case ir.Let(var=var) | ir.Declare(var=var) | ir.Set(var=var) if var.name not in self.own:
+            case ir.Bind(var=var) | ir.Declare(var=var) | ir.Set(var=var) if var.name not in self.copied:
                 return stmt
-            case ir.For(var=var) if var.name not in self.own:
+            case ir.For(var=var) if var.name not in self.copied:
                 self.shared = True
                 return replace(stmt, body=self.stmt(stmt.body))
             case ir.While(condition=condition) if self.is_common(condition):
@@ -249,7 +245,7 @@ class _Jam:
     def is_common(self, expr: ir.Expr) -> bool:
         """Whether an expression has the same value in all iterations."""
         loaded = (n.buffer.name for n in nodes(expr) if isinstance(n, ir.Load))
-        return self.own.isdisjoint(variables(expr)) and self.arrays.isdisjoint(loaded)
+        return self.copied.isdisjoint(variables(expr)) and self.arrays.isdisjoint(loaded)
 
     def var_of_copy(self, var: ir.Var, copy: int) -> ir.Var:
         return ir.Var(f"{var.name}.{copy}", var.type)
@@ -257,7 +253,7 @@ class _Jam:
     def copy(self, node: Any, copy: int) -> Any:
         """The node with the names and arrays of iteration `copy`."""
         if isinstance(node, ir.Var):
-            return self.var_of_copy(node, copy) if node.name in self.own else node
+            return self.var_of_copy(node, copy) if node.name in self.copied else node
         copied = map_children(node, lambda child: self.copy(child, copy))
         if isinstance(node, ir.Load | ir.Store | ir.LocalArray) and node.buffer.name in self.arrays:
             return replace(copied, buffer=replace(node.buffer, name=f"{node.buffer.name}.{copy}"))

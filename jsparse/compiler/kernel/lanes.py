@@ -11,6 +11,7 @@ in lanes.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial, reduce
 from typing import Any
 
 from jsparse.compiler.dtypes import I64, Type
@@ -22,8 +23,8 @@ from jsparse.compiler.kernel.nodes import map_children, nodes, variables
 
 def in_pieces(kernel: Kernel) -> Kernel:
     """Split the kernel's vectors into pieces whose lengths are powers of two. A kernel stays unchanged if it has a
-    `Widen` from or to a length that is not a power of two."""
-    widened = (n for n in nodes(kernel.body) if isinstance(n, ir.Widen))
+    `WidenLanes` from or to a length that is not a power of two."""
+    widened = (n for n in nodes(kernel.body) if isinstance(n, ir.WidenLanes))
     if any(_is_odd(n.type) or any(isinstance(m, ir.Var) and _is_odd(m.type) for m in nodes(n)) for n in widened):
         return kernel
     return replace(kernel, body=_split_vectors(kernel.body))
@@ -40,31 +41,29 @@ def _is_odd(type_: Type) -> bool:
 
 def _runs(lanes: int) -> list[tuple[int, int]]:
     """Return (first lane, length) of each piece of a vector, the longest piece first. A scalar piece has length 0."""
-    found, first = [], 0
+    runs, first = [], 0
     while first < lanes:
         length = 1 << ((lanes - first).bit_length() - 1)
-        found.append((first, length if length > 1 else 0))
+        runs.append((first, length if length > 1 else 0))
         first += length
-    return found
+    return runs
 
 
 def _split_vectors(node: Any) -> Any:
     """A statement, or a scalar expression, with its vectors split into pieces."""
     match node:
-        case ir.Let(var=var) | ir.Declare(var=var) | ir.Set(var=var) if _is_odd(var.type):
+        case ir.Bind(var=var) | ir.Declare(var=var) | ir.Set(var=var) if _is_odd(var.type):
             return _each(node, var.type.lanes)
         case ir.Store(value=value) if _is_odd(value.type):
             return _each(node, value.type.lanes)
         case ir.HorizontalReduce(value=value, op=op) if _is_odd(value.type):
-            folded = [_piece(value, *run) for run in _runs(value.type.lanes)]
-            total, *rest = (ir.HorizontalReduce(part, op) if part.type.lanes else part for part in folded)
-            for part in rest:
-                total = ir.Binary(op, total, part)
-            return total
+            pieces = (_piece(value, *run) for run in _runs(value.type.lanes))
+            folded = (ir.HorizontalReduce(piece, op) if piece.type.lanes else piece for piece in pieces)
+            return reduce(partial(ir.Binary, op), folded)
     return map_children(node, _split_vectors)
 
 
-def _each(stmt: ir.Let | ir.Declare | ir.Set | ir.Store, lanes: int) -> ir.Stmt:
+def _each(stmt: ir.Bind | ir.Declare | ir.Set | ir.Store, lanes: int) -> ir.Stmt:
     """Split a statement on vectors of `lanes` lanes into one statement for each piece of the vectors."""
     parts: list[ir.Stmt] = []
     for first, length in _runs(lanes):
@@ -98,20 +97,11 @@ def _piece(expr: ir.Expr, first: int, lanes: int) -> ir.Expr:
             return ir.Gather(buffer, part) if lanes else ir.Load(buffer, part)
         case ir.Splat(value=value):
             return ir.Splat(_split_vectors(value), lanes) if lanes else _split_vectors(value)
-        case ir.Binary(op=op, left=left, right=right):
-            return ir.Binary(op, _piece(left, first, lanes), _piece(right, first, lanes))
-        case ir.Compare(op=op, left=left, right=right):
-            return ir.Compare(op, _piece(left, first, lanes), _piece(right, first, lanes))
-        case ir.Select(condition=condition, then=then, otherwise=otherwise):
-            chosen = condition if not condition.type.lanes else _piece(condition, first, lanes)
-            return ir.Select(_split_vectors(chosen), _piece(then, first, lanes), _piece(otherwise, first, lanes))
-        case ir.Call(function=function, arguments=arguments):
-            return ir.Call(function, tuple(_piece(argument, first, lanes) for argument in arguments))
-        case ir.Cast(value=value, dtype=dtype):
-            return ir.Cast(_piece(value, first, lanes), dtype)
-        case ir.Vector(values=values):
-            found = tuple(_split_vectors(value) for value in values[first : first + max(lanes, 1)])
-            return ir.Vector(found) if lanes else found[0]
+        case ir.BuildVector(values=values):
+            scalars = tuple(_split_vectors(value) for value in values[first : first + max(lanes, 1)])
+            return ir.BuildVector(scalars) if lanes else scalars[0]
+        case ir.Binary() | ir.Compare() | ir.Select() | ir.Call() | ir.Cast():  # lane by lane
+            return map_children(expr, lambda child: _piece(child, first, lanes))
     raise TypeError(f"Expected an expression that splits into pieces, but got {type(expr).__name__}.")
 
 
@@ -123,7 +113,7 @@ def one_by_one(stmt: ir.Filter) -> ir.Stmt:
     """Return the filter as loops that test one number after the other: one loop for few numbers, else two.
 
     Each number is stored, but the count grows only if the number passes. So no branch depends on a number. The
-    processor could not predict such a branch.
+    processor could not predict such a branch (Ross, "Selection conditions in main memory", 2004).
     """
     one = ir.Var(f"{stmt.var.name}.one")
     return ir.If(is_short(stmt), ir.For(one, const(0), _length(stmt), _test(stmt, one)), unroll_filter(stmt))
@@ -136,12 +126,12 @@ def is_short(stmt: ir.Filter) -> ir.Expr:
 
 def unroll_filter(stmt: ir.Filter) -> ir.Stmt:
     """Return two loops for a filter: one tests several numbers in each iteration, the other tests what remains."""
-    several, rest, whole = (ir.Var(f"{stmt.var.name}.{name}") for name in ("several", "rest", "whole"))
+    several, last, full = (ir.Var(f"{stmt.var.name}.{name}") for name in ("several", "rest", "whole"))
     tests = block(*(_test(stmt, add(several, const(n))) for n in range(UNROLLED)))
     return block(
-        ir.Let(whole, mul(floor_div(_length(stmt), const(UNROLLED)), const(UNROLLED))),
-        ir.For(several, const(0), whole, tests, UNROLLED),
-        ir.For(rest, whole, _length(stmt), _test(stmt, rest)),
+        ir.Bind(full, mul(floor_div(_length(stmt), const(UNROLLED)), const(UNROLLED))),
+        ir.For(several, const(0), full, tests, UNROLLED),
+        ir.For(last, full, _length(stmt), _test(stmt, last)),
     )
 
 
@@ -162,11 +152,9 @@ def _substitute_var(expr: ir.Expr, var: ir.Var, value: ir.Expr) -> ir.Expr:
 def in_lanes(expr: ir.Expr, var: ir.Var, first: ir.Expr, lanes: int) -> ir.Expr:
     """Evaluate a scalar expression in lanes, for `lanes` consecutive values of `var` from `first` on."""
     if var.name not in variables(expr):
-        return (
-            ir.Splat(expr, lanes)
-            if not isinstance(expr, ir.Const)
-            else ir.Const(expr.value, expr.type.with_lanes(lanes))
-        )
+        if isinstance(expr, ir.Const):
+            return ir.Const(expr.value, expr.type.with_lanes(lanes))
+        return ir.Splat(expr, lanes)
 
     def lane(child: ir.Expr) -> ir.Expr:
         return in_lanes(child, var, first, lanes)
@@ -176,14 +164,8 @@ def in_lanes(expr: ir.Expr, var: ir.Var, first: ir.Expr, lanes: int) -> ir.Expr:
             return ir.Ramp(first, lanes)
         case ir.Load(buffer=buffer, index=index):
             return element(buffer, _ramp(index, var, first, lanes) or lane(index))
-        case ir.Binary(op=op, left=left, right=right):
-            return ir.Binary(op, lane(left), lane(right))
-        case ir.Compare(op=op, left=left, right=right):
-            return ir.Compare(op, lane(left), lane(right))
-        case ir.Select(condition=condition, then=then, otherwise=otherwise):
-            return ir.Select(lane(condition), lane(then), lane(otherwise))
-        case ir.Cast(value=value, dtype=dtype):
-            return ir.Cast(lane(value), dtype)
+        case ir.Binary() | ir.Compare() | ir.Select() | ir.Cast():
+            return map_children(expr, lane)
     raise TypeError(f"Expected an expression that can be computed in lanes, but got {type(expr).__name__}.")
 
 
@@ -193,9 +175,9 @@ def _ramp(index: ir.Expr, var: ir.Var, first: ir.Expr, lanes: int) -> ir.Expr | 
         case ir.Var() if index == var:
             return ir.Ramp(first, lanes)
         case ir.Binary(op="+", left=left, right=right) if var.name not in variables(left):
-            found = _ramp(right, var, first, lanes)
-            return found if found is None else add(left, found)
+            terms = _ramp(right, var, first, lanes)
+            return terms if terms is None else add(left, terms)
         case ir.Binary(op="+", left=left, right=right) if var.name not in variables(right):
-            found = _ramp(left, var, first, lanes)
-            return found if found is None else add(found, right)
+            terms = _ramp(left, var, first, lanes)
+            return terms if terms is None else add(terms, right)
     return None

@@ -1,7 +1,7 @@
 """The nodes of KernelIR, their traversals and rewrites.
 
-Expressions are typed and pure. `Let` binds a name once; `Declare` makes a register, and `Set` changes it. A `Parallel`
-body may read every name bound outside the body, but changes none: its results go to buffers or local arrays.
+Expressions are typed and pure. `Bind` binds a name once; `Declare` makes a register, and `Set` changes it. The body of
+a `ParallelFor` may read every name bound outside of it, but changes none: its results go to buffers or local arrays.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Const:
 
 @dataclass(frozen=True, slots=True)
 class Var:
-    """A name bound by Let, Declare, For, or Parallel."""
+    """A name bound by Bind, Declare, For, or ParallelFor."""
 
     name: str
     type: Type = I64
@@ -105,8 +105,8 @@ class Call:
 
     @property
     def type(self) -> Type:
-        given = self.arguments[0].type
-        return BOOL.with_lanes(given.lanes) if OPERATIONS[self.function].gives_condition else given
+        type_ = self.arguments[0].type
+        return BOOL.with_lanes(type_.lanes) if OPERATIONS[self.function].gives_condition else type_
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class Splat:
 
 
 @dataclass(frozen=True, slots=True)
-class Widen:
+class WidenLanes:
     """A vector extended to `lanes` lanes. The appended lanes hold `fill`."""
 
     value: Expr
@@ -201,7 +201,7 @@ class HorizontalReduce:
 
 
 @dataclass(frozen=True, slots=True)
-class Vector:
+class BuildVector:
     """A vector with the given scalars, of one type, in its lanes. If all scalars are `HorizontalReduce`s by one
     operation, the vectors are reduced together, each in the order of `HorizontalReduce`."""
 
@@ -246,16 +246,16 @@ Expr: TypeAlias = (
     | Ramp
     | Cast
     | Splat
-    | Widen
+    | WidenLanes
     | HorizontalReduce
-    | Vector
+    | BuildVector
     | Extent
     | Threads
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Let:
+class Bind:
     """Bind `var` to a value, once."""
 
     var: Var
@@ -348,7 +348,7 @@ class If:
 
 
 @dataclass(frozen=True, slots=True)
-class Parallel:
+class ParallelFor:
     """Run the body for every chunk index `var` below `count`, in any order and on any thread."""
 
     var: Var
@@ -357,7 +357,7 @@ class Parallel:
 
 
 @dataclass(frozen=True, slots=True)
-class Prefetch:
+class PrefetchLines:
     """Prefetch the cache lines of `length` elements from `index` on; the address may be invalid.
 
     Attributes:
@@ -404,7 +404,7 @@ class Block:
 
 
 Stmt: TypeAlias = (
-    Let | Declare | Set | Store | For | Filter | While | If | Parallel | Prefetch | LocalArray | Borrow | Block
+    Bind | Declare | Set | Store | For | Filter | While | If | ParallelFor | PrefetchLines | LocalArray | Borrow | Block
 )
 
 

@@ -40,11 +40,11 @@ def expr_text(expr: ir.Expr) -> str:
             return f"{dtype}({expr_text(value)})"
         case ir.Splat(value=value, lanes=lanes):
             return f"splat{lanes}({expr_text(value)})"
-        case ir.Widen(value=value, lanes=lanes, fill=fill):
+        case ir.WidenLanes(value=value, lanes=lanes, fill=fill):
             return f"widen{lanes}({expr_text(value)}{f', {fill}' if fill else ''})"
         case ir.HorizontalReduce(value=value, op=op, lanes=lanes):
             return f"reduce{lanes or ''}({expr_text(value)}{'' if op == '+' else f', {op}'})"
-        case ir.Vector(values=values):
+        case ir.BuildVector(values=values):
             return f"[{', '.join(map(expr_text, values))}]"
         case ir.Extent(buffer=buffer, axis=axis):
             return f"{buffer.name}.shape[{axis}]"
@@ -71,7 +71,7 @@ def _lines(stmt: ir.Stmt, indent: str) -> Iterator[str]:
             if otherwise is not None:
                 yield f"{indent}else:"
                 yield from _lines(otherwise, indent + "  ")
-        case ir.Parallel(var=var, count=count, body=body):
+        case ir.ParallelFor(var=var, count=count, body=body):
             yield f"{indent}parallel {var.name} < {expr_text(count)}:"
             yield from _lines(body, indent + "  ")
         case ir.Borrow(buffer=buffer, length=length, body=body):
@@ -80,23 +80,17 @@ def _lines(stmt: ir.Stmt, indent: str) -> Iterator[str]:
         case ir.Filter(var=var, start=start, stop=stop, mark=mark, found=found, count=count):
             yield f"{indent}for {var.name} in range({expr_text(start)}, {expr_text(stop)}) if {expr_text(mark)}:"
             yield f"{indent}  {found.name}[{count.name}++] = ({var.name} - {expr_text(start)})"
-        case _:
-            yield indent + _simple(stmt)
-
-
-def _simple(stmt: ir.Stmt) -> str:
-    match stmt:
-        case ir.Let(var=var, value=value):
-            return f"let {var.name}: {var.type} = {expr_text(value)}"
+        case ir.Bind(var=var, value=value):
+            yield f"{indent}let {var.name}: {var.type} = {expr_text(value)}"
         case ir.Declare(var=var, value=value):
-            return f"var {var.name}: {var.type} = {expr_text(value)}"
+            yield f"{indent}var {var.name}: {var.type} = {expr_text(value)}"
         case ir.Set(var=var, value=value):
-            return f"{var.name} = {expr_text(value)}"
+            yield f"{indent}{var.name} = {expr_text(value)}"
         case ir.Store(buffer=buffer, index=index, value=value, accumulate=accumulate, op=op):
-            return f"{buffer.name}[{expr_text(index)}] {op if accumulate else ''}= {expr_text(value)}"
-        case ir.Prefetch(buffer=buffer, index=index, length=length, near=near):
-            return f"prefetch {'' if near else 'far '}{buffer.name}[{expr_text(index)} : {length}]"
+            yield f"{indent}{buffer.name}[{expr_text(index)}] {op if accumulate else ''}= {expr_text(value)}"
+        case ir.PrefetchLines(buffer=buffer, index=index, length=length, near=near):
+            yield f"{indent}prefetch {'' if near else 'far '}{buffer.name}[{expr_text(index)} : {length}]"
         case ir.LocalArray(buffer=buffer, length=length):
-            return f"array {buffer.name}: {buffer.type}[{length}]"
+            yield f"{indent}array {buffer.name}: {buffer.type}[{length}]"
         case _:
             raise TypeError(f"no text for {type(stmt).__name__}")

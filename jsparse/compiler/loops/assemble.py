@@ -11,28 +11,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from jsparse.base.dataclass import dataclass
+from jsparse.compiler.loops import nest
 from jsparse.compiler.loops.blocked_sums import TOTAL
 from jsparse.compiler.loops.canonical import LevelIterators, Loop
 from jsparse.compiler.loops.chain import loops_over, nest_loops
 from jsparse.compiler.loops.domain import Coiteration, LevelIteration, WorkspaceNonzeros
-from jsparse.compiler.loops.nest import (
-    AppendCoord,
-    AppendEdges,
-    Assign,
-    Forall,
-    LoopNest,
-    ReserveUpperBound,
-    Scatter,
-    Sequence,
-    SparseWorkspace,
-    Stmt,
-    TermGuard,
-    Where,
-    with_children,
-)
+from jsparse.compiler.loops.nest import AppendCoord, Assign, Forall, ReserveUpperBound, Scatter, Stmt, TermGuard, Where
 from jsparse.compiler.output_kind import Count
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.scalar import Scalar
 from jsparse.compiler.statement import Statement, as_added
 from jsparse.notation.assignment import IndexVar
 
@@ -72,15 +58,15 @@ def canonical_assembly(problem: Problem) -> AssemblyShape:
     return AssemblyShape(order, False, tuple(tuple(dict.fromkeys(v for v in w if v not in order)) for w in walked))
 
 
-def assembly_nest(problem: Problem, shape: AssemblyShape) -> LoopNest:
+def assembly_nest(problem: Problem, shape: AssemblyShape) -> nest.LoopNest:
     """The loop nest of an assembly of this shape. Raises ValueError if levels cannot be walked in the shape's order."""
-    return LoopNest(problem, _Assembler(problem, shape).build_shared_loops(0))
+    return nest.LoopNest(problem, _Assembler(problem, shape).build_shared_loops(0))
 
 
-def shape_of(nest: LoopNest) -> AssemblyShape:
+def shape_of(loops: nest.LoopNest) -> AssemblyShape:
     """The shape of an assembly's loop nest."""
-    order, own, leaders = list[IndexVar](), list[tuple[IndexVar, ...]](), list[tuple[IndexVar, int]]()
-    iterators, stmt = LevelIterators(nest.problem), nest.body
+    order, of_terms, leaders = list[IndexVar](), list[tuple[IndexVar, ...]](), list[tuple[IndexVar, int]]()
+    iterators, stmt = LevelIterators(loops.problem), loops.body
     while not isinstance(stmt, Where):
         if isinstance(stmt, Forall):
             order.append(stmt.var)
@@ -89,24 +75,18 @@ def shape_of(nest: LoopNest) -> AssemblyShape:
             if len(walked) < len(iterators.patterns_at(stmt.var)):
                 leaders += [(stmt.var, pattern) for pattern in walked]
             iterators.coiterate(stmt.var, walked)
-        assert isinstance(stmt, Forall | AppendEdges | Scatter)
+        assert isinstance(stmt, Forall | nest.AppendEdges | Scatter)
         stmt = stmt.body
-    assert isinstance(stmt.workspace, SparseWorkspace)
+    assert isinstance(stmt.workspace, nest.SparseWorkspace)
     row = stmt.workspace.var
-    terms = stmt.producer.stmts if isinstance(stmt.producer, Sequence) else (stmt.producer,)
+    terms = stmt.producer.stmts if isinstance(stmt.producer, nest.Sequence) else (stmt.producer,)
     for term in terms:
         assert isinstance(term, TermGuard)
-        loops = [loop for loop in _loops(term.body) if not loop.is_lookup]
-        own.append(tuple(loop.var for loop in loops))
-        leaders += [(loop.var, loop.domain.pattern) for loop in loops if isinstance(loop.domain, LevelIteration)]
-    whole = (*order, *([] if row is None else [row]))
-    return AssemblyShape(whole, row is not None, tuple(own), tuple(dict.fromkeys(leaders)))
-
-
-def _loops(stmt: Stmt) -> list[Forall]:
-    if isinstance(stmt, Scatter):
-        return _loops(stmt.body)
-    return [stmt, *_loops(stmt.body)] if isinstance(stmt, Forall) else []
+        walks = [x for x in nest.statements(term.body) if isinstance(x, Forall) and not x.is_lookup]
+        of_terms.append(tuple(loop.var for loop in walks))
+        leaders += [(loop.var, loop.domain.pattern) for loop in walks if isinstance(loop.domain, LevelIteration)]
+    every = (*order, *([] if row is None else [row]))
+    return AssemblyShape(every, row is not None, tuple(of_terms), tuple(dict.fromkeys(leaders)))
 
 
 def own_loops(problem: Problem, shape: AssemblyShape, term: int) -> list[Loop]:
@@ -129,7 +109,7 @@ class _Assembler:
         if dtype == "float32" and problem.monoid.add == "+" and any(shape.own):
             dtype = TOTAL  # a row has no blocks (`block_sums`); float64 rows cost no measurable time
         over = shape.order[-1] if shape.row else None
-        self.row = SparseWorkspace(ROW if shape.row else SCALAR, dtype, problem.monoid, over)
+        self.row = nest.SparseWorkspace(ROW if shape.row else SCALAR, dtype, problem.monoid, over)
 
     def build_shared_loops(self, depth: int) -> Stmt:
         """Return the shared loops from this depth inward."""
@@ -140,7 +120,7 @@ class _Assembler:
         terms = tuple(tuple(met[n] for n in term.patterns if n in met) for term in self.problem.terms)
         body = self.build_shared_loops(depth + 1)
         if self.problem.builds_levels and depth + 1 < len(self.shape.order):
-            body = AppendEdges(self.target, self.shape.order[: depth + 1], body)
+            body = nest.AppendEdges(self.target, self.shape.order[: depth + 1], body)
         return Forall(var, Coiteration(terms), body)
 
     def workspace(self) -> Stmt:
@@ -149,24 +129,20 @@ class _Assembler:
         append: Stmt = AppendCoord(self.target, value, last if self.problem.builds_levels else None)
         if self.row.var is not None:
             append = Forall(self.row.var, WorkspaceNonzeros(self.row.name), append)
-        terms = tuple(TermGuard(n, self.term(n)) for n in range(len(self.problem.terms)))
-        return Where(self.row, terms[0] if len(terms) == 1 else Sequence(terms), append)
+        terms = tuple(TermGuard(n, self.term(n, term)) for n, term in enumerate(self.problem.terms))
+        return Where(self.row, terms[0] if len(terms) == 1 else nest.Sequence(terms), append)
 
-    def term(self, number: int) -> Stmt:
-        """A term's loops around the assignment that adds to the workspace."""
-        value = self.value(self.problem.terms[number])
-        assign = Assign(self.row.access(), value, self.dtype, self.problem.monoid)
+    def term(self, number: int, term: Statement) -> Stmt:
+        """A term's loops around the assignment that adds to the workspace: a value, if values are wanted."""
+        value, monoid = term.value if self.problem.wants_values else None, self.problem.monoid
+        if value is not None:
+            value = as_added(value, monoid, self.problem.type_of[self.target.tensor].dtype, self.dtype)
+        assign = Assign(self.row.access(), value, self.dtype, monoid)
         loops = own_loops(self.problem, self.shape, number)
         return nest_loops([Forall(loop.var, loop.domain, assign) for loop in loops], assign)
 
-    def value(self, term: Statement) -> Scalar | None:
-        """The value that a term adds; None if no values are wanted."""
-        if term.value is None or not self.problem.wants_values:
-            return None
-        return as_added(term.value, self.problem.monoid, self.problem.type_of[self.target.tensor].dtype, self.dtype)
 
-
-def with_upper_bounds(nest: LoopNest) -> LoopNest:
+def with_upper_bounds(loops: nest.LoopNest) -> nest.LoopNest:
     """Replace the counting of entries by an upper bound of their number, if the count need not be exact.
 
     If the workspace is a row, each term's loop over the row is replaced by the lengths of the segments that the loop
@@ -174,34 +150,33 @@ def with_upper_bounds(nest: LoopNest) -> LoopNest:
     one. If a term's own loops walk the same segment of the row in every iteration, the segment's length replaces all of
     the term's own loops.
     """
-    if nest.problem.output != Count(exact=False):
-        return nest
-    shape = shape_of(nest)
+    if loops.problem.output != Count(exact=False):
+        return loops
+    shape = shape_of(loops)
     row = shape.order[-1] if shape.row else None
 
     def reserve_bounds(stmt: Stmt) -> Stmt:
         match stmt:
             case Forall(var=var, domain=Coiteration(terms=terms)) if row is None and var == shape.order[-1]:
-                return ReserveUpperBound(var, terms) if len(shape.order) > 1 else with_children(stmt, reserve_bounds)
+                is_only = len(shape.order) == 1
+                return nest.with_children(stmt, reserve_bounds) if is_only else ReserveUpperBound(var, terms)
             case Forall(var=var) if var == row:
                 return ReserveUpperBound(var, (_levels_at_loop(stmt),))
-            case TermGuard(body=body) if row is not None and (fixed := _levels_with_fixed_segments(body, row)):
-                return replace(stmt, body=ReserveUpperBound(row, (fixed,)))
+            case TermGuard(body=body) if row is not None:
+                walks = (x for x in nest.statements(body) if isinstance(x, Forall) and not x.is_lookup)
+                met = next(_levels_at_loop(loop) for loop in walks if loop.var == row)
+                fixed = tuple(x for x in met if not loops_over(body, x.pattern, x.level - 1))
+                inner = ReserveUpperBound(row, (fixed,)) if fixed else reserve_bounds(body)
+                return replace(stmt, body=inner)
             case Scatter(domain=domain, body=body):  # it may be that no coordinate is looked up any more
                 inner = reserve_bounds(body)
                 return replace(stmt, body=inner) if loops_over(inner, domain.pattern, domain.level) else inner
             case Where(producer=producer):
-                return AppendCoord(nest.problem.target) if row is None else reserve_bounds(producer)
+                return AppendCoord(loops.problem.target) if row is None else reserve_bounds(producer)
             case _:
-                return with_children(stmt, reserve_bounds)
+                return nest.with_children(stmt, reserve_bounds)
 
-    return replace(nest, body=reserve_bounds(nest.body))
-
-
-def _levels_with_fixed_segments(term: Stmt, row: IndexVar) -> tuple[LevelIteration, ...]:
-    """The levels that meet in a term's loop over the row, except levels whose segments change in the term's loops."""
-    (loop,) = (loop for loop in _loops(term) if loop.var == row and not loop.is_lookup)
-    return tuple(x for x in _levels_at_loop(loop) if not loops_over(term, x.pattern, x.level - 1))
+    return replace(loops, body=reserve_bounds(loops.body))
 
 
 def _levels_at_loop(loop: Forall) -> tuple[LevelIteration, ...]:

@@ -1,7 +1,10 @@
 """Blocked summation of long float32 sums: loop nest → loop nest.
 
-A reduction that may have more than `BLOCK` terms is cut into runs of at most `BLOCK`. Each run is summed in float32,
-and the runs' sums are added up in float64. The error is then about BLOCK u Σ|terms| (u = 2⁻²⁴) for any number of terms:
+The error of a sum grows with the number of additions that a term goes through (Higham, "The accuracy of floating point
+summation", 1993; Castaldo, Whaley and Chronopoulos, "Reducing floating point error in dot product using the superblock
+family of algorithms", 2008). A reduction that may have more than `BLOCK` terms is cut into runs of at most `BLOCK`.
+Each run is summed in float32, and the runs' sums are added up in float64. The error is then about BLOCK u Σ|terms| (u =
+2⁻²⁴) for any number of terms:
 
     acc[k] = 0                           acc_total[k] = 0 (float64)
       ∀ j ∈ P0.1                           ∀ j ∈ runs of 64 of P0.1
@@ -27,23 +30,12 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from math import prod
 
+from jsparse.compiler.loops import domain as domains
 from jsparse.compiler.loops import nest
 from jsparse.compiler.loops.chain import path_to
-from jsparse.compiler.loops.domain import (
-    Derivation,
-    Fused,
-    HorizontalReduce,
-    Lanes,
-    LevelIteration,
-    Panels,
-    PositionPanels,
-    Range,
-    Runs,
-    Tiles,
-)
+from jsparse.compiler.loops.domain import Derivation, LevelIteration, Panels, PositionPanels, Range, Runs, Tiles
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.scalar import replace_accesses
-from jsparse.notation.assignment import Access
 
 BLOCK = 64  # terms of one run
 TOTAL = "float64"
@@ -84,10 +76,9 @@ class _Blocking:
         total = replace(workspace, name=f"{name}_total", dtype=TOTAL)
         flush: nest.Stmt = nest.Assign(total.access(), workspace.access(), workspace.dtype)
         if workspace.var is not None:  # loops over tiles of this variable may be among the loops
-            flush = nest.Forall(
-                workspace.var, HorizontalReduce() if any(isinstance(x.domain, Tiles) for x in path) else Lanes(), flush
-            )
-
+            is_tiled = any(isinstance(x.domain, Tiles) for x in path)
+            flush = nest.Forall(workspace.var, domains.WorkspaceLanes() if is_tiled else domains.Lanes(), flush)
+        # A loop whose every execution is one run at most needs no counter of iterations.
         fits = 0 < outer == depth and turns[depth] is not None and (turns[depth] or 0) <= size
 
         def in_runs(loop: nest.Forall) -> nest.Forall | nest.Where:
@@ -100,7 +91,12 @@ class _Blocking:
 
         producer = _with(where.producer, name, depth, lambda loop: replace(loop, run=not fits))
         producer = _with(producer, name, outer, in_runs)
-        return nest.Where(total, producer, _replace_reads(where.consumer, workspace.access(), total.access()))
+
+        def read_total(assign: nest.Assign) -> nest.Assign:
+            new = {workspace.access(): total.access()}
+            return assign if assign.value is None else replace(assign, value=replace_accesses(assign.value, new))
+
+        return nest.Where(total, producer, nest.map_assignments(where.consumer, read_total))
 
     def cut(self, path: list[nest.Forall], turns: list[int | None]) -> tuple[int, int] | None:
         """Return the depth of the loop to cut, and the length of a run; None if there are at most `BLOCK` terms in all.
@@ -112,19 +108,17 @@ class _Blocking:
             return None
         terms, inside = 1, None
         for depth in reversed(range(len(path))):
-            count, divisible = turns[depth], isinstance(path[depth].domain, Range | LevelIteration | Tiles)
-            here = (depth, BLOCK // terms) if divisible else inside  # of a split loop, the inner one is cut
-            if count is None or count * terms > BLOCK or (count > 1 and self.is_sparse(path[depth])):
+            count, domain = turns[depth], path[depth].domain
+            # A split loop is not divisible: the inner one is cut.
+            here = (depth, BLOCK // terms) if isinstance(domain, Range | LevelIteration | Tiles) else inside
+            is_sparse = (
+                isinstance(domain, LevelIteration)
+                and not self.problem.patterns[domain.pattern].levels[domain.level].kind.is_full
+            )
+            if count is None or count * terms > BLOCK or (count > 1 and is_sparse):
                 return here
             terms, inside = terms * max(count, 1), here
         return None
-
-    def is_sparse(self, loop: nest.Forall) -> bool:
-        """Whether a loop runs over a sparse level's entries."""
-        domain = loop.domain
-        if not isinstance(domain, LevelIteration):
-            return False
-        return not self.problem.patterns[domain.pattern].levels[domain.level].kind.is_full
 
     def turns(self, loop: nest.Forall) -> int | None:
         """Return an upper bound of a loop's trip count in each lane, or None if no bound is known."""
@@ -135,14 +129,14 @@ class _Blocking:
         """Return an upper bound on the iterations of a loop, were it without lanes, or None if no bound is known."""
         domain, size = loop.domain, self.problem.size.get(loop.var)
         match domain:
-            case Fused(outer=outer, inner=inner):
+            case domains.Fused(outer=outer, inner=inner):
                 sizes = self.problem.size[outer], self.problem.size[inner]
                 return None if sizes[0] is None or sizes[1] is None else sizes[0] * sizes[1]
             case Panels(size=step):
                 return None if size is None else -(-size // step)
             case PositionPanels():
                 return None
-            case Lanes() | HorizontalReduce() | Runs() | Derivation() | LevelIteration(bound=True):
+            case LevelIteration(bound=True) | domains.Lanes() | domains.WorkspaceLanes() | Derivation() | Runs():
                 return 1
             case Tiles(lanes=lanes):
                 return None if size is None else -(-size // lanes)
@@ -174,10 +168,3 @@ def _with(stmt: nest.Stmt, name: str, depth: int, change: Callable[[nest.Forall]
         case nest.Pack(body=body) | nest.Scatter(body=body):
             return replace(stmt, body=_with(body, name, depth, change))
     raise ValueError(f"no loop stands around what adds to {name}")
-
-
-def _replace_reads(stmt: nest.Stmt, old: Access, new: Access) -> nest.Stmt:
-    """Return the statement with reads of `new` in place of reads of `old`."""
-    if isinstance(stmt, nest.Assign):
-        return stmt if stmt.value is None else replace(stmt, value=replace_accesses(stmt.value, {old: new}))
-    return nest.with_children(stmt, lambda inner: _replace_reads(inner, old, new))

@@ -21,18 +21,8 @@ from dataclasses import replace
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.chain import nest_loops, path_to
-from jsparse.compiler.loops.domain import Derivation, Domain, LevelIteration, Range
-from jsparse.compiler.loops.nest import (
-    AppendCoord,
-    Assign,
-    Clear,
-    Forall,
-    LoopNest,
-    Sequence,
-    Stmt,
-    Widened,
-    with_children,
-)
+from jsparse.compiler.loops.domain import Derivation, Domain, LevelIteration, Range, is_lookup
+from jsparse.compiler.loops.nest import AppendCoord, Assign, Clear, Forall, LoopNest, Sequence, Widened, map_assignments
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.statement import DerivedVar, Statement, as_added
 from jsparse.notation.assignment import IndexVar
@@ -48,7 +38,7 @@ class Loop:
     @property
     def is_lookup(self) -> bool:
         """Whether the loop has at most one iteration, because outer loops determine its variable."""
-        return isinstance(self.domain, Derivation) or (isinstance(self.domain, LevelIteration) and self.domain.bound)
+        return is_lookup(self.domain)
 
 
 class LevelIterators:
@@ -79,8 +69,8 @@ class LevelIterators:
         """Return the iterators over a statement's patterns, with the statement's derived variables."""
         iterators = LevelIterators(problem, merge_leaders, statement.patterns)
         if problem.derived:
-            own = problem.variables_of(statement)
-            iterators.derived = tuple(derived for derived in problem.derived if derived.var in own)
+            variables = problem.variables_of(statement)
+            iterators.derived = tuple(derived for derived in problem.derived if derived.var in variables)
         return iterators
 
     def part(self, patterns: Iterable[int]) -> LevelIterators:
@@ -113,11 +103,11 @@ class LevelIterators:
 
     def lookups(self) -> list[Loop]:
         """Return lookups in each pattern's next levels, as long as the variables of these levels are bound."""
-        found: list[Loop] = []
+        loops: list[Loop] = []
         for n, levels in self.left.items():
             while levels and levels[0][1] in self.bound:
-                found.append(Loop(levels[0][1], self._next(n, bound=True)))
-        return found
+                loops.append(Loop(levels[0][1], self._next(n, bound=True)))
+        return loops
 
     def coiterate(self, var: IndexVar, walked: Iterable[int] | None = None) -> dict[int, LevelIteration]:
         """Bind `var` in one loop over the levels that meet at it. Returns pattern → level. The loop walks the levels of
@@ -189,29 +179,24 @@ def leave_out_steps(nest: LoopNest) -> LoopNest:
     problem, statement = nest.problem, nest.statement
     assert isinstance(nest.body, Sequence)
     (_, body), monoid = nest.body.stmts, problem.monoid_of(statement)
-    loops = path_to(body, statement.target.tensor) or []
-    if any(_reduces(loop, problem, statement) for loop in loops):
-        return nest
-    body = _turn_additions_into_stores(body, statement)
-    if not _covers_target(loops, problem, statement):
-        return replace(nest, body=Sequence((Clear(statement.target, monoid), body)))
-    own = _own_pattern(problem, statement)
-    if own is None or not problem.patterns[own].dynamic:
+    target, loops = statement.target, path_to(body, statement.target.tensor) or []
+    free, pattern = problem.with_parts(target.variables()), _own_pattern(problem, statement)
+    if not all(loop.is_lookup or free.issuperset(loop.variables) for loop in loops):
+        return nest  # several iterations of a loop write one element
+
+    def store(assign: Assign) -> Assign:
+        return replace(assign, accumulate=False) if assign.target.tensor == target.tensor else assign
+
+    body = map_assignments(body, store)
+    # Elements are missed if a sparse level leaves coordinates out, if a repeated index restricts the loops to a
+    # diagonal, or if an index is a sum of other variables, because such a sum may leave coordinates out.
+    names = set(target.indices)
+    covers = len(names) == len(target.indices) and names.isdisjoint(problem.derivations)
+    if not covers or not all(visits_all(loop, problem, pattern) for loop in loops):
+        return replace(nest, body=Sequence((Clear(target, monoid), body)))
+    if pattern is None or not problem.patterns[pattern].dynamic:
         return replace(nest, body=body)
-    return replace(nest, body=Sequence((Clear(statement.target, monoid, _writes_in_use(loops, problem, own)), body)))
-
-
-def _turn_additions_into_stores(stmt: Stmt, statement: Statement) -> Stmt:
-    """Return the statement with stores to the target in place of additions to the target."""
-    if isinstance(stmt, Assign):
-        return replace(stmt, accumulate=False) if stmt.target.tensor == statement.target.tensor else stmt
-    return with_children(stmt, lambda inner: _turn_additions_into_stores(inner, statement))
-
-
-def _reduces(loop: Forall, problem: Problem, statement: Statement) -> bool:
-    """Whether several iterations of the loop write one element of the target."""
-    free = problem.with_parts(statement.target.variables())
-    return not loop.is_lookup and any(v not in free for v in loop.variables)
+    return replace(nest, body=Sequence((Clear(target, monoid, _writes_in_use(loops, problem, pattern)), body)))
 
 
 def places_target(loop: Forall, problem: Problem, statement: Statement) -> bool:
@@ -228,39 +213,26 @@ def _own_pattern(problem: Problem, statement: Statement) -> int | None:
     return None if positions is None else positions.pattern
 
 
-def _covers_target(loops: Items[Forall], problem: Problem, statement: Statement) -> bool:
-    """Whether the loops visit every element of the target.
-
-    Elements are missed if a sparse level leaves coordinates out, if a repeated index restricts the loops to a diagonal,
-    or if an index is a sum of other variables, because such a sum may leave coordinates out.
-    """
-    indices = statement.target.indices
-    if len(set(indices)) < len(indices) or not set(indices).isdisjoint(problem.derivations):
+def _writes_in_use(loops: Items[Forall], problem: Problem, pattern: int) -> bool:
+    """Whether loops over every coordinate of a dynamic pattern write all positions in use, even if index arrays hold
+    coordinates out of range. At such a coordinate, loops in lanes write zero, but other loops do not write."""
+    type_, domains = problem.patterns[pattern], [loop.domain for loop in loops]
+    walked = [x for x in domains if isinstance(x, LevelIteration) and x.pattern == pattern]
+    if [x.level for x in walked] != list(range(len(type_.levels))) or type_.batch_axes:
         return False
-    own = _own_pattern(problem, statement)
-    return all(visits_all(loop, problem, own) for loop in loops)
-
-
-def _writes_in_use(loops: Items[Forall], problem: Problem, own: int) -> bool:
-    """Whether loops over every coordinate of the dynamic pattern `own` write all positions in use, even if index arrays
-    hold coordinates out of range. At such a coordinate, loops in lanes write zero, but other loops do not write."""
-    pattern, domains = problem.patterns[own], [loop.domain for loop in loops]
-    walked = [x for x in domains if isinstance(x, LevelIteration) and x.pattern == own]
-    if [x.level for x in walked] != list(range(len(pattern.levels))) or pattern.batch_axes:
-        return False
-    if not all(problem.size[name] for name in problem.level_variables[own]):
+    if not all(problem.size[name] for name in problem.level_variables[pattern]):
         return False
     if any(loop.parallel is not None and loop.parallel.mode == "split" for loop in loops):
         return False
-    return all(level.kind.is_full for level in pattern.levels[:-1]) and walked[-1].lanes > 0 and not walked[-1].panel
+    return all(level.kind.is_full for level in type_.levels[:-1]) and walked[-1].lanes > 0 and not walked[-1].panel
 
 
-def visits_all(loop: Forall, problem: Problem, own: int | None) -> bool:
-    """Whether the loop visits every coordinate of the target. The target is stored on pattern `own`, or is dense if
-    `own` is None. A loop that computes a derived variable leaves out values beyond the variable's size."""
+def visits_all(loop: Forall, problem: Problem, pattern: int | None) -> bool:
+    """Whether the loop visits every coordinate of the target. The target is stored on pattern `pattern`, or is dense if
+    `pattern` is None. A loop that computes a derived variable leaves out values beyond the variable's size."""
     if isinstance(loop.domain, Derivation):
         return loop.domain.derived.stays_below(problem.size)
     if not isinstance(loop.domain, LevelIteration):
         return True
     level = problem.patterns[loop.domain.pattern].levels[loop.domain.level]
-    return level.kind.is_full or (loop.domain.pattern == own and not loop.domain.bound)
+    return level.kind.is_full or (loop.domain.pattern == pattern and not loop.domain.bound)

@@ -1,4 +1,4 @@
-"""Chains of loops: how transformations find loops in a nest, take them apart, and put them together."""
+"""Loop bands, nested loops with nothing in between: how transformations find them, take them apart, and build them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from jsparse.compiler.loops import nest
-from jsparse.compiler.loops.domain import Coiteration, Domain, Lanes, LevelIteration, Panels, PositionPanels, Tiles
+from jsparse.compiler.loops.domain import Coiteration, Lanes, LevelIteration, Panels, PositionPanels, Tiles
 from jsparse.compiler.problem import Problem
 from jsparse.notation.assignment import IndexVar
 
@@ -26,7 +26,7 @@ def loop_name(loop: nest.Forall, problem: Problem) -> str:
 
 
 def chain(stmt: nest.Stmt) -> tuple[list[nest.Forall], nest.Stmt]:
-    """Return the nested loops that begin at `stmt`, outermost first, and the statement inside all of them."""
+    """Return the band of loops that begins at `stmt`, outermost first, and the statement inside all of them."""
     loops: list[nest.Forall] = []
     while isinstance(stmt, nest.Forall) and not isinstance(stmt.domain, Lanes):
         loops.append(stmt)
@@ -43,13 +43,13 @@ def nest_loops(loops: Iterable[nest.Forall], inner: nest.Stmt) -> nest.Stmt:
 
 def groups(loops: Sequence[nest.Forall]) -> list[list[nest.Forall]]:
     """Group nested loops: each group has a loop and the lookups directly inside it, which need the loop's variable."""
-    found: list[list[nest.Forall]] = []
+    together: list[list[nest.Forall]] = []
     for loop in loops:
-        if loop.is_lookup and found:
-            found[-1].append(loop)
+        if loop.is_lookup and together:
+            together[-1].append(loop)
         else:
-            found.append([loop])
-    return found
+            together.append([loop])
+    return together
 
 
 def path_to(stmt: nest.Stmt, tensor: str) -> list[nest.Forall] | None:
@@ -70,27 +70,13 @@ def path_to(stmt: nest.Stmt, tensor: str) -> list[nest.Forall] | None:
 
 def loops_over(stmt: nest.Stmt, pattern: int, level: int) -> list[nest.Forall]:
     """Find the loops that walk a level of a pattern, and the lookups in that level."""
-    found: list[nest.Forall] = []
-
-    def visit(inner: nest.Stmt) -> nest.Stmt:
-        if isinstance(inner, nest.Forall) and any(
-            (x.pattern, x.level) == (pattern, level) for x in _levels(inner.domain)
-        ):
-            found.append(inner)
-        return nest.with_children(inner, visit)
-
-    visit(stmt)
-    return found
-
-
-def _levels(domain: Domain) -> Iterable[LevelIteration]:
-    """Return the levels of a loop's domain: the loop walks these levels, or looks up a coordinate in one level."""
-    match domain:
-        case LevelIteration():
-            return (domain,)
-        case Coiteration(terms=terms):
-            return {level for term in terms for level in term}
-    return ()
+    loops: list[nest.Forall] = []
+    for loop in (inner for inner in nest.statements(stmt) if isinstance(inner, nest.Forall)):
+        domain = loop.domain
+        levels = [x for term in domain.terms for x in term] if isinstance(domain, Coiteration) else [domain]
+        if any(isinstance(x, LevelIteration) and (x.pattern, x.level) == (pattern, level) for x in levels):
+            loops.append(loop)
+    return loops
 
 
 def with_loop(stmt: nest.Stmt, name: str, problem: Problem, change: Callable[[nest.Forall], nest.Stmt]) -> nest.Stmt:

@@ -117,7 +117,7 @@ class Runs:
 
 
 @dataclass(frozen=True, slots=True)
-class HorizontalReduce:
+class WorkspaceLanes:
     """All lanes of a workspace. The body adds them to a scalar, in a fixed order."""
 
     def __str__(self) -> str:
@@ -169,8 +169,13 @@ Domain: TypeAlias = (
     | PositionPanels
     | Fused
     | Runs
-    | HorizontalReduce
+    | WorkspaceLanes
     | Coiteration
     | Derivation
     | WorkspaceNonzeros
 )
+
+
+def is_lookup(domain: Domain) -> bool:
+    """Whether a loop over the domain has at most one iteration, because outer loops determine its variable."""
+    return isinstance(domain, Derivation) or (isinstance(domain, LevelIteration) and domain.bound)

@@ -34,6 +34,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from collections.abc import Sequence as Items
 from dataclasses import replace
+from itertools import product
 
 from jsparse.compiler.loops import nest
 from jsparse.compiler.loops.canonical import visits_all
@@ -72,9 +73,19 @@ def fuse_nests(problem: Problem, parts: Items[nest.Stmt], shared: Items[str | No
             raise FusionError("one of them adds to what the other has written")
         # Targets are cleared in front of the shared loops: inside, each iteration would clear what earlier ones added.
         clears, body = _split(part)
-        others, rest = _split(groups[0])
-        joined = _fuse_pair(problem, body, rest, loop, ())
-        _check_reads(statement, members, _variables_to(joined, loop, problem))
+        others, next_body = _split(groups[0])
+        joined = _fuse_pair(problem, body, next_body, loop, ())
+        around, shared_vars = joined, list[IndexVar]()  # from the outermost loop down to the last shared one
+        while isinstance(around, nest.Forall):
+            shared_vars += around.variables
+            if loop_name(around, problem) == loop:
+                break
+            around = around.body.stmts[0] if isinstance(around.body, nest.Sequence) else around.body
+        for reader, var in product(members, shared_vars):
+            access = reads_elsewhere(statement, reader, var)
+            if access is not None:
+                where = f"'{statement}' writes in other iterations of {var}"
+                raise FusionError(f"'{reader}' reads {access}, which {where}")
         groups[0] = _sequence((*clears, *others, joined))
         members.insert(0, statement)
         _check_owners(problem, joined, members)
@@ -85,8 +96,7 @@ def _split(stmt: nest.Stmt) -> tuple[tuple[nest.Stmt, ...], nest.Stmt]:
     """Split a statement into the `Clear` statements of targets that come first, and the loop nest after them."""
     if isinstance(stmt, nest.Sequence):
         clears = tuple(s for s in stmt.stmts if isinstance(s, nest.Clear))
-        rest = tuple(s for s in stmt.stmts if not isinstance(s, nest.Clear))
-        return clears, _sequence(rest)
+        return clears, _sequence(s for s in stmt.stmts if not isinstance(s, nest.Clear))
     return (), stmt
 
 
@@ -134,37 +144,24 @@ def _agree_on_domain(
     The domains of the statements may differ if both domains visit every coordinate. The shared loop then walks one of
     the domains, and a statement that walked another level looks the coordinate up in that level.
     """
-    if isinstance(second.domain, Panels) and any(_continues(problem, x.body, first.var) for x in (first, second)):
+    inside = (x for loop in (first, second) for x in nest.statements(loop.body) if isinstance(x, nest.Forall))
+    walked = [x.domain for x in inside if x.var == first.var and isinstance(x.domain, LevelIteration)]
+    is_full = {x: problem.patterns[x.pattern].levels[x.level].kind.is_full for x in walked}
+    if isinstance(second.domain, Panels) and any(x.panel and not is_full[x] for x in walked):
+        # Such a loop begins in each segment where the previous panel ended.
         raise FusionError(f"panels of {first.var} continue segments of a sparse level, which one statement walks")
     if isinstance(second.domain, Range | LevelIteration | Panels) and first.domain == second.domain:
         return second.domain, first.body, second.body
     both = f"the loop over {first.var} runs over {first.domain} and over {second.domain}"
     if not (isinstance(first.domain, Range | LevelIteration) and isinstance(second.domain, Range | LevelIteration)):
         raise FusionError(both)
-    if first.domain.panel != second.domain.panel or not all(_visits_all(problem, x.domain) for x in (first, second)):
+    levels = [x for x in (first.domain, second.domain) if isinstance(x, LevelIteration)]
+    visit_all = all(x.level == 0 and problem.patterns[x.pattern].levels[0].kind.is_full for x in levels)
+    if first.domain.panel != second.domain.panel or not visit_all:
         raise FusionError(both)
     # A level leads before a range, which needs no lookup. Of two levels, the second statement's leads.
     leader = first.domain if isinstance(second.domain, Range) else second.domain
     return leader, _body_under_leader(first, leader), _body_under_leader(second, leader)
-
-
-def _continues(problem: Problem, stmt: nest.Stmt, var: IndexVar) -> bool:
-    """Whether a loop in `stmt` walks a panel of `var` in a sparse level, beginning where the previous panel ended."""
-    if (
-        isinstance(stmt, nest.Forall)
-        and stmt.var == var
-        and isinstance(stmt.domain, LevelIteration)
-        and stmt.domain.panel
-    ):
-        return not problem.patterns[stmt.domain.pattern].levels[stmt.domain.level].kind.is_full
-    return any(_continues(problem, inner, var) for inner in nest.children(stmt))
-
-
-def _visits_all(problem: Problem, domain: object) -> bool:
-    """Whether a loop visits every coordinate of its variable, or of the variable's panel."""
-    if not isinstance(domain, LevelIteration):
-        return isinstance(domain, Range)
-    return domain.level == 0 and problem.patterns[domain.pattern].levels[0].kind.is_full
 
 
 def _body_under_leader(loop: nest.Forall, leader: object) -> nest.Stmt:
@@ -172,27 +169,6 @@ def _body_under_leader(loop: nest.Forall, leader: object) -> nest.Stmt:
     if loop.domain == leader or not isinstance(loop.domain, LevelIteration):
         return loop.body
     return nest.Forall(loop.var, replace(loop.domain, bound=True, panel=False), loop.body)
-
-
-def _variables_to(stmt: nest.Stmt, name: str, problem: Problem) -> tuple[IndexVar, ...]:
-    """The variables of the loops from the outermost one down to the loop `name`."""
-    found: list[IndexVar] = []
-    while isinstance(stmt, nest.Forall):
-        found += stmt.variables
-        if loop_name(stmt, problem) == name:
-            break
-        stmt = stmt.body.stmts[0] if isinstance(stmt.body, nest.Sequence) else stmt.body
-    return tuple(found)
-
-
-def _check_reads(writer: Statement, readers: Items[Statement], shared: Items[IndexVar]) -> None:
-    """Raise FusionError if a reader needs elements that `writer` writes in other iterations of the shared loops."""
-    for reader in readers:
-        for var in shared:
-            access = reads_elsewhere(writer, reader, var)
-            if access is not None:
-                where = f"'{writer}' writes in other iterations of {var}"
-                raise FusionError(f"'{reader}' reads {access}, which {where}")
 
 
 def reads_elsewhere(writer: Statement, reader: Statement, var: IndexVar) -> Access | None:
@@ -280,13 +256,13 @@ class _Contraction:
         first, last = users[0], users[-1]
         cleared = cleared or any(_clears(s, self.name) for s in stmts[:first])
         if first == last:
-            found: nest.Stmt | None = self.stmt(stmts[first], around, cleared)
+            inner: nest.Stmt | None = self.stmt(stmts[first], around, cleared)
         else:
             written = next(n for n in users if self.writes(stmts[n]))
-            found = self.put_in_workspace(stmts[first : last + 1], written + 1 - first, around, cleared)
-        if found is None or found == stmts[first]:
+            inner = self.put_in_workspace(stmts[first : last + 1], written + 1 - first, around, cleared)
+        if inner is None or inner == stmts[first]:
             return nest.Sequence(stmts)
-        return _sequence((*(s for s in stmts[:first] if not _clears(s, self.name)), found, *stmts[last + 1 :]))
+        return _sequence((*(s for s in stmts[:first] if not _clears(s, self.name)), inner, *stmts[last + 1 :]))
 
     def put_in_workspace(
         self, stmts: tuple[nest.Stmt, ...], count: int, around: tuple[nest.Forall, ...], cleared: bool
@@ -297,42 +273,31 @@ class _Contraction:
         divided = {var for loop in around for var in loop.variables} - bound
         # An axis whose variables all have one value here needs no memory. A variable in `divided` is known only up to
         # its panel: its axis is kept, for the coordinates of the panel.
-        kept = [
-            n
-            for n, axis in enumerate(self.problem.type_of[self.name].axes)
-            if not bound.issuperset(_variables(target, axis))
-        ]
+        axes = enumerate(self.problem.type_of[self.name].axes)
+        free_axes = [n for n, axis in axes if not bound.issuperset(_variables(target, axis))]
         positions = self.problem.type_of[self.name].positions
-        own = set() if positions is None else {*_variables(target, positions)}
+        pattern = None if positions is None else positions.pattern
+        of_pattern = set() if positions is None else {*_variables(target, positions)}
         below = self.below(around)
-        if own & divided:
-            below = self.below_panel(own & divided, below)
+        if of_pattern & divided:
+            below = self.below_panel(of_pattern & divided, below)
         # The axis of positions shrinks only to the entries below one position, or below a panel, which lie together. If
         # the loops around fix some variables of the pattern but no such level, these entries may lie apart.
-        if not around or (below is None and own & (bound | divided)):
+        if not around or (below is None and of_pattern & (bound | divided)):
             return None
         dtype = self.problem.type_of[self.name].dtype
         producer, consumer = _sequence(stmts[:count]), _sequence(stmts[count:])
-        if kept:
+        if free_axes:
             # The elements of an array are undefined at first. If the nest cleared the temporary, the array is cleared,
             # too, unless the producer stores an element at every entry of its pattern.
-            if cleared and (positions is None or self.adds(producer) or not self.covers(stmts[count - 1])):
+            adds = any(a.accumulate and a.target.tensor == self.name for a in nest.assignments(producer))
+            loops = path_to(stmts[count - 1], self.name)
+            covers = loops is not None and all(visits_all(loop, self.problem, pattern) for loop in loops)
+            if cleared and (pattern is None or adds or not covers):
                 producer = _sequence((nest.Clear(target, Monoid.of(self.statement.add, dtype)), producer))
-            return nest.Where(nest.ArrayWorkspace(target, dtype, tuple(kept), below), producer, consumer)
+            return nest.Where(nest.ArrayWorkspace(target, dtype, tuple(free_axes), below), producer, consumer)
         scalar = nest.Workspace(f"{self.name}_at_{around[-1].var}", dtype, Monoid.of(self.statement.add, dtype))
         return nest.Where(scalar, self.replace_temporary(producer, scalar), self.replace_temporary(consumer, scalar))
-
-    def adds(self, stmt: nest.Stmt) -> bool:
-        """Whether a statement has an assignment that adds to elements of the temporary."""
-        return any(a.accumulate and a.target.tensor == self.name for a in nest.assignments(stmt))
-
-    def covers(self, stmt: nest.Stmt) -> bool:
-        """Whether a statement writes the temporary at every entry of the temporary's pattern, except in padding."""
-        positions = self.problem.type_of[self.name].positions
-        loops = path_to(stmt, self.name)
-        return loops is not None and all(
-            visits_all(loop, self.problem, None if positions is None else positions.pattern) for loop in loops
-        )
 
     def below(self, around: tuple[nest.Forall, ...]) -> LevelIteration | None:
         """Return the innermost level of the temporary's pattern that a loop in `around` walks, or None."""
@@ -359,14 +324,15 @@ class _Contraction:
 
     def replace_temporary(self, stmt: nest.Stmt, scalar: nest.Workspace) -> nest.Stmt:
         """Return the statement with the scalar in place of the temporary."""
-        if not isinstance(stmt, nest.Assign):
-            return nest.with_children(stmt, lambda inner: self.replace_temporary(inner, scalar))
 
         def of(value: Scalar | None) -> Scalar | None:
             return None if value is None else replace_accesses(value, {self.statement.target: scalar.access()})
 
-        target = scalar.access() if stmt.target.tensor == self.name else stmt.target
-        return replace(stmt, target=target, value=of(stmt.value), condition=of(stmt.condition))
+        def change(assign: nest.Assign) -> nest.Assign:
+            target = scalar.access() if assign.target.tensor == self.name else assign.target
+            return replace(assign, target=target, value=of(assign.value), condition=of(assign.condition))
+
+        return nest.map_assignments(stmt, change)
 
 
 def _variables(target: Access, axis: Dense | Positions) -> tuple[IndexVar, ...]:

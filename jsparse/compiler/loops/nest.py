@@ -4,7 +4,7 @@
     Stmt     := ∀ var ∈ Domain Stmt | where(workspace, producer, consumer) | target (=|⊕=) value [if condition]
               | clear target | target in float64 Stmt | append target | Stmt append edges | reserve | Stmt; … ; Stmt
               | if term Stmt | with a copy of a tensor's panel Stmt | with a map of a segment Stmt
-    Domain   := Range | LevelIteration | Coiteration | Tiles | Lanes | HorizontalReduce | Panels | PositionPanels
+    Domain   := Range | LevelIteration | Coiteration | Tiles | Lanes | WorkspaceLanes | Panels | PositionPanels
               | Fused | Runs | Derivation | WorkspaceNonzeros
 
 For example, P0.1 is level 1 of pattern 0. SpMM, `C[i, k] = A[i, j] * B[j, k]` with A in csr and 128 columns, is:
@@ -38,7 +38,7 @@ from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.loops.domain import Derivation, Domain, Fused, LevelIteration, Range
+from jsparse.compiler.loops.domain import Domain, Fused, LevelIteration, Range, is_lookup
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.scalar import Scalar, accesses_of
 from jsparse.compiler.semiring import Monoid
@@ -127,7 +127,6 @@ class ArrayWorkspace:
 
     @property
     def name(self) -> str:
-        """The name of the temporary."""
         return self.target.tensor
 
     def access(self) -> Access:
@@ -153,10 +152,9 @@ class Assign:
     condition: Scalar | None = None
 
     def __str__(self) -> str:
-        stated = (
-            f"{self.target} {self.monoid.add if self.accumulate else ''}= {1 if self.value is None else self.value}"
-        )
-        return stated if self.condition is None else f"{stated} if {self.condition}"
+        operation, value = self.monoid.add if self.accumulate else "", 1 if self.value is None else self.value
+        condition = "" if self.condition is None else f" if {self.condition}"
+        return f"{self.target} {operation}= {value}{condition}"
 
     @property
     def reads(self) -> tuple[Access, ...]:
@@ -264,7 +262,7 @@ class Forall:
     @property
     def is_lookup(self) -> bool:
         """Whether the loop has at most one iteration, because loops outside determine its variable."""
-        return isinstance(self.domain, Derivation) or (isinstance(self.domain, LevelIteration) and self.domain.bound)
+        return is_lookup(self.domain)
 
     @property
     def variables(self) -> tuple[IndexVar, ...]:
@@ -279,6 +277,11 @@ class Forall:
         extras += [f"{self.jam} at a time"] if self.jam > 1 else []
         text = " ".join([f"∀ {self.var} ∈ {self.domain}", ", ".join(extras)]).rstrip()
         return f"{text}, {self.lanes} at a time in lanes" if self.lanes else text
+
+    @property
+    def grain(self) -> int | None:
+        """The least number of entries of a chunk; None if threads do not divide the loop."""
+        return None if self.parallel is None else self.parallel.grain
 
     @property
     def lanes(self) -> int:
@@ -383,8 +386,8 @@ class LoopNest:
         if len(self.problem.statements) == 1 or self.problem.is_assembly:
             return self.problem.statements[0]
         written = {assign.target.tensor for assign in assignments(self.body)}
-        (found,) = (s for s in self.problem.statements if s.target.tensor in written)
-        return found
+        (statement,) = (s for s in self.problem.statements if s.target.tensor in written)
+        return statement
 
     @property
     def adds_in_memory(self) -> bool:
@@ -398,19 +401,21 @@ class LoopNest:
 
 def assignments(stmt: Stmt) -> Iterator[Assign]:
     """Yield the assignments of a statement, from top to bottom."""
-    if isinstance(stmt, Assign):
-        yield stmt
+    return (inner for inner in statements(stmt) if isinstance(inner, Assign))
+
+
+def statements(stmt: Stmt) -> Iterator[Stmt]:
+    """Yield a statement and all statements inside of it, the outer ones first."""
+    yield stmt
     for inner in children(stmt):
-        yield from assignments(inner)
+        yield from statements(inner)
 
 
 def children(stmt: Stmt) -> tuple[Stmt, ...]:
     """The statements directly inside of a statement."""
     match stmt:
-        case Forall(body=body) | TermGuard(body=body) | AppendEdges(body=body):
-            return (body,)
-        case Pack(body=body) | Scatter(body=body) | Widened(body=body):
-            return (body,)
+        case Forall() | TermGuard() | AppendEdges() | Pack() | Scatter() | Widened():
+            return (stmt.body,)
         case Sequence(stmts=stmts):
             return stmts
         case Where(producer=producer, consumer=consumer):
@@ -430,6 +435,11 @@ def with_children(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
     return stmt
 
 
+def map_assignments(stmt: Stmt, change: Callable[[Assign], Assign]) -> Stmt:
+    """Return the statement with each assignment replaced by `change(assignment)`."""
+    return change(stmt) if isinstance(stmt, Assign) else with_children(stmt, lambda x: map_assignments(x, change))
+
+
 def _lines(stmt: Stmt, indent: str, problem: Problem) -> Iterator[str]:
     match stmt:
         case Forall(body=body) | TermGuard(body=body):
@@ -438,8 +448,20 @@ def _lines(stmt: Stmt, indent: str, problem: Problem) -> Iterator[str]:
         case Sequence(stmts=stmts):
             for inner in stmts:
                 yield from _lines(inner, indent, problem)
-        case Where():
-            yield from _where_lines(stmt, indent, problem)
+        case Where(workspace=ArrayWorkspace() as array, producer=producer, consumer=consumer):
+            yield f"{indent}{array}"
+            yield from _lines(producer, indent, problem)
+            yield from _lines(consumer, indent, problem)
+        case Where(workspace=Workspace() | SparseWorkspace() as workspace, producer=producer, consumer=consumer):
+            zero = workspace.monoid.zero if workspace.dtype else 0
+            wide = f" ({workspace.dtype})" if workspace.dtype not in ("", problem.accumulator) else ""
+            yield f"{indent}{workspace.access()} = {zero}{wide}"
+            yield from _lines(producer, indent + "  ", problem)
+            # The consumer stands deeper if it runs only where something was added.
+            is_checked = workspace.checked if isinstance(workspace, Workspace) else workspace.var is None
+            if isinstance(workspace, Workspace) and is_checked:
+                yield f"{indent}if {workspace.access()} was added to"
+            yield from _lines(consumer, indent + "  " * is_checked, problem)
         case Assign() | Clear() | AppendCoord() | ReserveUpperBound():
             yield indent + str(stmt)
         case Widened(target=target, dtype=dtype, body=body):
@@ -453,22 +475,3 @@ def _lines(stmt: Stmt, indent: str, problem: Problem) -> Iterator[str]:
         case AppendEdges(body=body):
             yield from _lines(body, indent, problem)
             yield indent + str(stmt)
-
-
-def _where_lines(where: Where, indent: str, problem: Problem) -> Iterator[str]:
-    workspace = where.workspace
-    if isinstance(workspace, ArrayWorkspace):
-        yield f"{indent}{workspace}"
-        yield from _lines(where.producer, indent, problem)
-        yield from _lines(where.consumer, indent, problem)
-        return
-    zero = workspace.monoid.zero if workspace.dtype else 0
-    wide = f" ({workspace.dtype})" if workspace.dtype not in ("", problem.accumulator) else ""
-    yield f"{indent}{workspace.access()} = {zero}{wide}"
-    yield from _lines(where.producer, indent + "  ", problem)
-    if isinstance(workspace, Workspace) and workspace.checked:
-        yield f"{indent}if {workspace.access()} was added to"
-        yield from _lines(where.consumer, indent + "  ", problem)
-        return
-    deeper = "" if isinstance(workspace, Workspace) or workspace.var else "  "
-    yield from _lines(where.consumer, indent + deeper, problem)

@@ -19,14 +19,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from math import prod
-from typing import Protocol
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.dtypes import Type
 from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, cast, const, less, mul
-from jsparse.compiler.loops.nest import MAX_CHUNKS, Assign, Forall, Parallel, assignments
-from jsparse.compiler.lower.chunks import Partials
+from jsparse.compiler.loops.nest import MAX_CHUNKS, Forall, Parallel, assignments
+from jsparse.compiler.lower.chunks import Lowerer, Partials
 from jsparse.compiler.lower.scope import Scope
 
 FEWEST = 6
@@ -34,15 +33,6 @@ FEWEST = 6
 
 RANGES = 64
 """The most ranges of the target. As many lists grow at a time, which a near cache has to hold."""
-
-
-class Lowerer(Protocol):
-    """The functions of `lower.lower` that are used here."""
-
-    def forall(self, loop: Forall, scope: Scope, partials: Partials | None) -> ir.Stmt: ...
-    def store_at(
-        self, assign: Assign, address: ir.Expr, value: ir.Expr, scope: Scope, rounded: bool = False
-    ) -> ir.Stmt: ...
 
 
 def lower_bins(loop: Forall, scope: Scope, lowerer: Lowerer) -> ir.Stmt:
@@ -59,14 +49,22 @@ def lower_bins(loop: Forall, scope: Scope, lowerer: Lowerer) -> ir.Stmt:
 
     def in_chunks(put: _Put) -> ir.Stmt:
         row = scope.fresh("row")
-        own = Partials(lambda chunk, inner: block(ir.Let(row, mul(chunk, const(RANGES))), inner), lambda _: block())
+        each = Partials(lambda chunk, inner: block(ir.Bind(row, mul(chunk, const(RANGES))), inner), lambda _: block())
         adding = replace(scope, adding=lambda address, value: put(row, address, value))
-        return lowerer.forall(chunks, adding, own)
+        return lowerer.forall(chunks, adding, each)
 
-    lists = _Lists.of(assign, scope)
-    parallel = lists.borrow_memory(
-        lambda total: block(in_chunks(lists.count_term), lists.turn_counts_into_places(total)),
-        lambda: block(in_chunks(lists.append_term), lists.in_ranges(add_term)),
+    size = prod(scope.storage.problem.size[v] or 1 for v in assign.target.variables())
+    types = {"addresses": "int32" if size < 1 << 31 else "int64", "counts": "int64", "values": assign.dtype}
+    buffers = {name: ir.Buffer(scope.fresh(name).name, Type(dtype), -1, True) for name, dtype in types.items()}
+    lists = _Lists(scope, **buffers, shift=max((size - 1) // RANGES, 0).bit_length())
+    # The counts are borrowed for both passes, and the lists, whose length the first pass finds, for the second one.
+    total = scope.fresh("total")
+    count = block(in_chunks(lists.count_term), lists.turn_counts_into_places(total))
+    add_listed = block(in_chunks(lists.append_term), lists.in_ranges(add_term))
+    for buffer in (lists.values, lists.addresses):
+        add_listed = ir.Borrow(buffer, total, add_listed, zeros=False)
+    parallel = ir.Borrow(
+        lists.counts, const(MAX_CHUNKS * RANGES), block(ir.Declare(total, const(0)), count, add_listed)
     )
     return ir.If(less(ir.Threads(), const(FEWEST)), serial, parallel)
 
@@ -93,26 +91,6 @@ class _Lists:
     values: ir.Buffer
     shift: int
 
-    @staticmethod
-    def of(assign: Assign, scope: Scope) -> _Lists:
-        """Name the lists of the terms that an assignment adds."""
-        problem = scope.storage.problem
-        size = prod(problem.size[v] or 1 for v in assign.target.variables())
-
-        def buffer(what: str, dtype: str) -> ir.Buffer:
-            return ir.Buffer(scope.fresh(what).name, Type(dtype), -1, True)
-
-        addresses = buffer("addresses", "int32" if size < 1 << 31 else "int64")
-        shift = max((size - 1) // RANGES, 0).bit_length()
-        return _Lists(scope, buffer("counts", "int64"), addresses, buffer("values", assign.dtype), shift)
-
-    def borrow_memory(self, first: Callable[[ir.Var], ir.Stmt], then: Callable[[], ir.Stmt]) -> ir.Stmt:
-        """Borrow the counts for both parts, and for the second one the lists. The first one sets their length."""
-        total = self.scope.fresh("total")
-        lists = ir.Borrow(self.addresses, total, ir.Borrow(self.values, total, then(), zeros=False), zeros=False)
-        inner = block(ir.Declare(total, const(0)), first(total), lists)
-        return ir.Borrow(self.counts, const(MAX_CHUNKS * RANGES), inner)
-
     def count_term(self, row: ir.Expr, address: ir.Expr, _: ir.Expr) -> ir.Stmt:
         return ir.Store(self.counts, add(row, self._range(address)), const(1), accumulate=True)
 
@@ -120,8 +98,8 @@ class _Lists:
         """Turn counts into the first place of each chunk in each range's list, and count all terms in `total`."""
         part, chunk, count, at = (self.scope.fresh(name) for name in ("range", "chunk", "count", "at"))
         step = block(
-            ir.Let(at, add(mul(chunk, const(RANGES)), part)),
-            ir.Let(count, ir.Load(self.counts, at)),
+            ir.Bind(at, add(mul(chunk, const(RANGES)), part)),
+            ir.Bind(count, ir.Load(self.counts, at)),
             ir.Store(self.counts, at, total),
             ir.Set(total, add(total, count)),
         )
@@ -130,9 +108,9 @@ class _Lists:
     def append_term(self, row: ir.Expr, address: ir.Expr, value: ir.Expr) -> ir.Stmt:
         here, at, place = self.scope.fresh("address"), self.scope.fresh("at"), self.scope.fresh("place")
         return block(
-            ir.Let(here, address),
-            ir.Let(at, add(row, self._range(here))),
-            ir.Let(place, ir.Load(self.counts, at)),
+            ir.Bind(here, address),
+            ir.Bind(at, add(row, self._range(here))),
+            ir.Bind(place, ir.Load(self.counts, at)),
             ir.Store(self.counts, at, add(place, const(1))),
             ir.Store(self.addresses, place, cast(here, self.addresses.type.dtype)),
             ir.Store(self.values, place, value),
@@ -145,16 +123,16 @@ class _Lists:
         before = ir.Load(self.counts, add(last, ir.Binary("max", add(part, const(-1)), const(0))))
         here, value = self.scope.fresh("address"), self.scope.fresh("value", self.values.type)
         term = block(
-            ir.Let(here, cast(ir.Load(self.addresses, n), "int64")),
-            ir.Let(value, ir.Load(self.values, n)),
+            ir.Bind(here, cast(ir.Load(self.addresses, n), "int64")),
+            ir.Bind(value, ir.Load(self.values, n)),
             added(here, value),
         )
-        return ir.Parallel(
+        return ir.ParallelFor(
             part,
             const(RANGES),
             block(
-                ir.Let(first, ir.Select(ir.Compare("==", part, const(0)), const(0), before)),
-                ir.Let(stop, ir.Load(self.counts, add(last, part))),
+                ir.Bind(first, ir.Select(ir.Compare("==", part, const(0)), const(0), before)),
+                ir.Bind(stop, ir.Load(self.counts, add(last, part))),
                 ir.For(n, first, stop, term),
             ),
         )

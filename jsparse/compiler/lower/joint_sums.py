@@ -6,7 +6,7 @@ together needs fewer operations than folding them one by one:
 
     for p in first, first + 8, …:
         acc.0 = Σ at p, …, acc.7 = Σ at p + 7           each in its own lanes
-        totals = [fold(acc.0), …, fold(acc.7)]           (`kernel.nodes.Vector`)
+        totals = [fold(acc.0), …, fold(acc.7)]           (`kernel.nodes.VectorOf`)
         store what follows from the totals at p, …, p + 7
 
 If positions of a segment remain at the end, the last 8 positions of the segment are computed, although some of them
@@ -28,12 +28,12 @@ from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import Assign, Forall, Where, Workspace
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
+from jsparse.compiler.lower.chunks import Lower
 from jsparse.compiler.lower.levels import Entry, LevelWalk
 from jsparse.compiler.lower.position_lanes import by_lanes, coordinates_in_lanes, end_of_segment
 from jsparse.compiler.lower.scope import Scope
 from jsparse.compiler.scalar import Number
 
-Lower = Callable[[LoopStmt, Scope], ir.Stmt]
 Ahead = Callable[[Entry], list[ir.Stmt]]  # the prefetches at an entry
 
 
@@ -60,97 +60,75 @@ def joint_sum(stmt: LoopStmt) -> JointSum | None:
     return None
 
 
-def joint_sums(
-    scope: Scope, domain: LevelIteration, loop: Forall, parts: JointSum, lower: Lower, ahead: Ahead
-) -> ir.Stmt:
-    """Return the loop over the positions of a segment, with the sums of several positions folded together."""
-    return _JointSums(scope, domain, loop, parts, lower, ahead).segment()
-
-
 def joint_coordinates(scope: Scope, loop: Forall, size: int, parts: JointSum, lower: Lower) -> ir.Stmt:
     """Return the loop over the coordinates of a dense index of known size: `loop.lanes` coordinates at a time, then the
     remaining coordinates one by one."""
-    n, whole = scope.fresh(loop.var), size // loop.lanes * loop.lanes
+    n, full = scope.fresh(loop.var), size // loop.lanes * loop.lanes
     stmts: list[ir.Stmt] = []
     sums: list[ir.Var] = []
     for number in range(loop.lanes):
-        register = _register(scope, parts.acc)
+        register, empty = _declare_sum(scope, parts.acc)
         inner = scope.with_index(loop.var, add(n, const(number))).with_workspace_register(parts.acc, register)
-        stmts += [_empty(register, parts.acc), lower(parts.sum, inner)]
+        stmts += [empty, lower(parts.sum, inner)]
         sums.append(register)
     there = scope.with_index(loop.var, ramp(n, loop.lanes)).with_lanes_of(loop.lanes, None)
-    together = ir.For(n, const(0), const(whole), block(*stmts, _fold_and_store(there, parts, sums, lower)), loop.lanes)
-    rest = scope.fresh(loop.var)
-    one = lower(loop.body, scope.with_index(loop.var, rest))
-    return block(together, *([ir.For(rest, const(whole), const(size), one)] if whole < size else []))
+    together = ir.For(n, const(0), const(full), block(*stmts, _fold_and_store(there, parts, sums, lower)), loop.lanes)
+    last = scope.fresh(loop.var)
+    one = lower(loop.body, scope.with_index(loop.var, last))
+    return block(together, *([ir.For(last, const(full), const(size), one)] if full < size else []))
 
 
-def _register(scope: Scope, acc: Workspace) -> ir.Var:
-    return scope.fresh(acc.name, Type(acc.dtype, scope.lanes or acc.lanes))
-
-
-def _empty(register: ir.Var, acc: Workspace) -> ir.Stmt:
-    return ir.Declare(register, ir.Const(acc.monoid.zero, register.type))
+def _declare_sum(scope: Scope, acc: Workspace) -> tuple[ir.Var, ir.Stmt]:
+    register = scope.fresh(acc.name, Type(acc.dtype, scope.lanes or acc.lanes))
+    return register, ir.Declare(register, ir.Const(acc.monoid.zero, register.type))
 
 
 def _fold_and_store(scope: Scope, parts: JointSum, sums: list[ir.Var], lower: Lower) -> ir.Stmt:
     """Fold the sums to scalars, all sums together, and store the values that are computed from them."""
     total = parts.total
-    folded = ir.Vector(tuple(ir.HorizontalReduce(cast(x, total.dtype), total.monoid.add) for x in sums))
+    folded = ir.BuildVector(tuple(ir.HorizontalReduce(cast(x, total.dtype), total.monoid.add) for x in sums))
     totals = scope.fresh(total.name, folded.type)
     value = ir.Binary(total.monoid.add, ir.Const(total.monoid.zero, folded.type), folded)
     return block(ir.Declare(totals, value), lower(parts.store, scope.with_register(total.name, totals)))
 
 
-class _JointSums:
-    def __init__(
-        self, scope: Scope, domain: LevelIteration, loop: Forall, parts: JointSum, lower: Lower, ahead: Ahead
-    ) -> None:
-        self.scope, self.domain, self.loop, self.parts = scope, domain, loop, parts
-        self.lower, self.ahead = lower, ahead
-        self.walk, self.lanes = LevelWalk(scope, domain, loop.var), domain.lanes
+def joint_sums(
+    scope: Scope, domain: LevelIteration, loop: Forall, parts: JointSum, lower: Lower, ahead: Ahead
+) -> ir.Stmt:
+    """Return the loop over the positions of a segment, with the sums of several positions folded together."""
+    walk, lanes = LevelWalk(scope, domain, loop.var), domain.lanes
+    segment = walk.segment
 
-    def segment(self) -> ir.Stmt:
-        found = self.walk.segment
-        stop = end_of_segment(self.walk, found.first, found.stop)
-        return block(*found.prelude, by_lanes(self.walk, self.lanes, found.first, stop, self.at, self.alone))
-
-    def inside(self, coordinate: ir.Expr, position: ir.Expr) -> Scope:
+    def inside(coordinate: ir.Expr, position: ir.Expr) -> Scope:
         """Return the scope at one entry, or at several entries in lanes."""
-        return self.scope.with_positions(self.domain, PositionRange(position)).with_index(self.loop.var, coordinate)
+        return scope.with_positions(domain, PositionRange(position)).with_index(loop.var, coordinate)
 
-    def alone(self, position: ir.Expr) -> ir.Stmt:
-        """Return the body at one position."""
+    def alone(position: ir.Expr) -> ir.Stmt:
+        zero = replace(parts.store, value=Number(parts.store.monoid.zero), condition=None)
+        return walk.one(
+            position,
+            lambda entry: block(*ahead(entry), lower(loop.body, inside(entry.coordinate, position))),
+            otherwise=lower(zero, inside(const(0), position)),
+        )
 
-        def one(entry: Entry) -> ir.Stmt:
-            inner = self.inside(entry.coordinate, position)
-            return block(*self.ahead(entry), self.lower(self.loop.body, inner))
-
-        zero = replace(self.parts.store, value=Number(self.parts.store.monoid.zero), condition=None)
-        return self.walk.one(position, one, otherwise=self.lower(zero, self.inside(const(0), position)))
-
-    def at(self, first: ir.Expr) -> ir.Stmt:
+    def several(first: ir.Expr) -> ir.Stmt:
         """Return the body at consecutive positions from `first` on, one position for each lane."""
-        start = self.scope.fresh("first")
-        stmts: list[ir.Stmt] = [ir.Let(start, first)]
-        sums: list[ir.Var] = []
-        for n in range(self.lanes):
-            position, coordinate = add(start, const(n)), self.scope.fresh(self.loop.var)
-            found, _ = coordinates_in_lanes(self.walk, position)
-            register = _register(self.scope, self.parts.acc)
-            inner = self.inside(coordinate, position).with_workspace_register(self.parts.acc, register)
+        start, sums = scope.fresh("first"), list[ir.Var]()
+        stmts: list[ir.Stmt] = [ir.Bind(start, first)]
+        for n in range(lanes):
+            position, coordinate = add(start, const(n)), scope.fresh(loop.var)
+            register, empty = _declare_sum(scope, parts.acc)
+            inner = inside(coordinate, position).with_workspace_register(parts.acc, register)
             stmts += [
-                ir.Let(coordinate, found),
-                *self.ahead(Entry(coordinate, PositionRange(position), position)),
-                _empty(register, self.parts.acc),
-                self.lower(self.parts.sum, inner),
+                ir.Bind(coordinate, coordinates_in_lanes(walk, position)[0]),
+                *ahead(Entry(coordinate, PositionRange(position), position)),
+                empty,
+                lower(parts.sum, inner),
             ]
             sums.append(register)
-        return block(*stmts, self.store_results(start, sums))
+        coordinates, counts = coordinates_in_lanes(walk, ramp(start, lanes))
+        there = inside(coordinates, ramp(start, lanes)).with_lanes_of(lanes, counts)
+        return block(*stmts, _fold_and_store(there, parts, sums, lower))
 
-    def store_results(self, start: ir.Expr, sums: list[ir.Var]) -> ir.Stmt:
-        """Store the values computed from the sums, at consecutive positions."""
-        positions = ramp(start, self.lanes)
-        coordinate, counts = coordinates_in_lanes(self.walk, positions)
-        scope = self.inside(coordinate, positions).with_lanes_of(self.lanes, counts)
-        return _fold_and_store(scope, self.parts, sums, self.lower)
+    stop = end_of_segment(walk, segment.first, segment.stop)
+    return block(*segment.prelude, by_lanes(walk, lanes, segment.first, stop, several, alone))

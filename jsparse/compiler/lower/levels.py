@@ -11,11 +11,12 @@ from operator import itemgetter
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.dtypes import BOOL, I64, Type
 from jsparse.compiler.kernel import nodes as ir
-from jsparse.compiler.kernel.algebra import add, at_most, block, both, cast, const, less, minimum, mul, sub
-from jsparse.compiler.levels import PositionRange, Segment, functions_of
+from jsparse.compiler.kernel.algebra import add, at_most, block, both, cast, const, less, minimum, mul
+from jsparse.compiler.levels import FUNCTIONS, PositionRange, Segment
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import Forall
 from jsparse.compiler.lower.chunks import (
+    Loop,
     Partials,
     at_weight,
     count_iteration,
@@ -43,24 +44,21 @@ TESTED = 256  # the most positions that are tested before the body runs at the o
 DISTANCES = Type("int32")  # of the distance from the first tested position to one that is found
 
 Body = Callable[[Entry], ir.Stmt]
-Walk = Callable[[ir.Expr, ir.Expr], ir.Stmt]  # a loop over the positions from the first to the second
 
 
 def each_entry(scope: Scope, domain: LevelIteration, loop: Forall, body: Body, partials: Partials | None) -> ir.Stmt:
     """Return the loop over the entries below the present positions of the level above. It is parallel if `loop` is."""
+    inner, filter_ = loop.body, None
+    if isinstance(inner, Forall) and isinstance(inner.domain, LevelIteration) and inner.var == loop.var:
+        # The body looks each coordinate up in a map, which filters the coordinates before the body runs.
+        filter_ = scope.maps.get((inner.domain.pattern, inner.domain.level)) if inner.domain.scattered else None
     run = scope.runs[loop.var] if loop.run else None
-    level = LevelWalk(scope, domain, loop.var, loop.jam, run, loop.unroll, _filter(loop, scope))
+    level = LevelWalk(scope, domain, loop.var, loop.jam, run, loop.unroll, filter_)
     if loop.parallel is None:
         return level.serial(body)
-    return level.parallel(loop.parallel.grain, body, partials)
-
-
-def _filter(loop: Forall, scope: Scope) -> Map | None:
-    """Return the map in which the loop looks up each coordinate before it runs the body, or None if there is none."""
-    inner = loop.body
-    if not (isinstance(inner, Forall) and isinstance(inner.domain, LevelIteration) and inner.var == loop.var):
-        return None
-    return scope.maps.get((inner.domain.pattern, inner.domain.level)) if inner.domain.scattered else None
+    size, prelude, walk = level.whole()
+    chunks = level.divide_into_chunks(size, loop.parallel.grain, lambda lo, hi: walk(lo, hi, body), partials)
+    return block(*prelude, chunks)
 
 
 class LevelWalk:
@@ -80,7 +78,7 @@ class LevelWalk:
         self.jam, self.run, self.unroll, self.filter = jam, run, unroll, filter_
         self.type: PatternType = scope.storage.problem.patterns[domain.pattern]
         self.kind = self.type.levels[domain.level].kind
-        self.functions = functions_of(self.kind)
+        self.functions = FUNCTIONS[self.kind]
         self.above = scope.positions.get((domain.pattern, domain.level - 1), PositionRange(const(0)))
 
     def serial(self, body: Body) -> ir.Stmt:
@@ -94,58 +92,57 @@ class LevelWalk:
         if self.kind.is_branchless and self.above.stop is None and self.above.present is None:
             return self.one(self.above.first, body)
         if self.domain.scattered:
-            return self.in_map(self.scope.maps[self.domain.pattern, self.domain.level], body)
-        found = self.segment
+            # The map of the segment has a mark for each coordinate, and its position if the body reads positions.
+            here, map_ = self.scope.indices[self.var], self.scope.maps[self.domain.pattern, self.domain.level]
+            at, positions = self.scope.fresh("at"), map_.positions
+            entry = body(Entry(here, PositionRange(const(0) if positions is None else at)))
+            look_up = [] if positions is None else [ir.Bind(at, self.scope.load_index(positions, here))]
+            return ir.If(map_.has(here), block(*look_up, entry))
         if self.domain.bound:
-            return block(*found.prelude, self.lookup(found, body))
-        return block(*found.prelude, self.loop_over_positions(found.first, found.stop, body))
+            return block(*self.segment.prelude, self.lookup(body))
+        return block(*self.segment.prelude, self.loop_over_positions(self.segment.first, self.segment.stop, body))
 
     def constant_entries(self) -> list[Entry] | None:
         """All entries, if the pattern's content and the position above are compile-time constants; else None."""
-        above = self.above.stop or self.above.first
-        if (
-            not self.type.constant_indices
-            or not isinstance(self.above.first, ir.Const)
-            or not isinstance(above, ir.Const)
-        ):
+        first, stop = self.above.first, self.above.stop or self.above.first
+        if not (self.type.constant_indices and isinstance(first, ir.Const) and isinstance(stop, ir.Const)):
             return None
-        parent, size = int(self.above.first.value), self.scope.storage.problem.size[self.var]
-        end = parent + 1 if self.above.stop is None else int(above.value)
+        size = self.scope.storage.problem.size[self.var] or 0
         arrays = self.type.arrays_of(self.domain.level, self.type.constant_indices)
-        found = list(self.functions.entries(arrays, parent, end, size or 0))
+        entries: list[tuple[int, int]] = []
+        for parent in range(int(first.value), int(stop.value) + (self.above.stop is None)):
+            lo, hi = (parent * size, (parent + 1) * size) if self.kind.is_full else (parent, parent + 1)
+            if self.kind.has_pointers:
+                lo, hi = arrays[0][parent], arrays[0][parent + 1]
+            if self.kind.has_coordinates:
+                entries += ((arrays[-1][p], p) for p in range(lo, hi))
+            else:  # consecutive coordinates, from 0 on in a dense level
+                start = 0 if self.kind.is_full else arrays[1][parent]
+                entries += ((start + p - lo, p) for p in range(lo, hi))
         if not self.repeats:
-            return [Entry(const(coordinate), PositionRange(const(p))) for coordinate, p in found]
-        runs = [list(run) for _, run in groupby(found, itemgetter(0))]
+            return [Entry(const(coordinate), PositionRange(const(p))) for coordinate, p in entries]
+        runs = [list(run) for _, run in groupby(entries, itemgetter(0))]
         return [Entry(const(run[0][0]), PositionRange(const(run[0][1]), const(run[-1][1] + 1))) for run in runs]
 
-    def lookup(self, segment: Segment, body: Body) -> ir.Stmt:
+    def lookup(self, body: Body) -> ir.Stmt:
         """Run the body at the entry of the bound coordinate, if there is one. The entry is located by arithmetic, or by
         bisection of the sorted segment."""
-        wanted, first, stop = self.scope.indices[self.var], segment.first, segment.stop
-        if segment.position is not None:
+        here, first, stop = self.scope.indices[self.var], self.segment.first, self.segment.stop
+        if self.segment.position is not None:
             position = self.scope.fresh("at")
             inside = both(ir.Compare("<=", first, position), less(position, stop))
-            located = ir.If(inside, body(Entry(wanted, PositionRange(position))))
-            return block(ir.Let(position, segment.position(wanted)), located)
-        search, found = lower_bound(self.scope, first, stop, lambda n: ir.Compare("<=", wanted, self.coordinate(n)))
-        end = self.scope.fresh("end")
-        here = ir.Compare("==", self.coordinate(found), wanted)
-        if not self.repeats:
-            return block(search, ir.If(less(found, stop), ir.If(here, body(Entry(wanted, PositionRange(found))))))
-        rest, behind = lower_bound(self.scope, found, stop, lambda n: less(wanted, self.coordinate(n)))
-        run = block(rest, ir.Let(end, behind), body(Entry(wanted, PositionRange(found, end))))
-        return block(search, ir.If(less(found, stop), ir.If(here, run)))
-
-    def in_map(self, map_: Map, body: Body) -> ir.Stmt:
-        """Run the body at the entry of the bound coordinate, if the map of the segment has one."""
-        wanted = self.scope.indices[self.var]
-        if map_.positions is None:
-            found = body(Entry(wanted, PositionRange(const(0))))
+            located = ir.If(inside, body(Entry(here, PositionRange(position))))
+            return block(ir.Bind(position, self.segment.position(here)), located)
+        search, place = lower_bound(self.scope, first, stop, lambda n: ir.Compare("<=", here, self.coordinate(n)))
+        if self.repeats:
+            search_end, behind = lower_bound(self.scope, place, stop, lambda n: less(here, self.coordinate(n)))
+            end = self.scope.fresh("end")
+            inner = block(search_end, ir.Bind(end, behind), body(Entry(here, PositionRange(place, end))))
         else:
-            at = self.scope.fresh("at")
-            position = self.scope.load_index(map_.positions, wanted)
-            found = block(ir.Let(at, position), body(Entry(wanted, PositionRange(at))))
-        return ir.If(map_.has(wanted), found)
+            inner = body(Entry(here, PositionRange(place)))
+        # A coordinate may be read only inside of the segment, so the two tests are nested.
+        is_there = ir.Compare("==", self.coordinate(place), here)
+        return block(search, ir.If(less(place, stop), ir.If(is_there, inner)))
 
     @cached_property
     def segment(self) -> Segment:
@@ -166,14 +163,6 @@ class LevelWalk:
         if position_bounds is None:
             return first, stop
         return ir.Binary("max", first, position_bounds[0]), minimum(stop, position_bounds[1])
-
-    def length(self) -> tuple[list[ir.Stmt], ir.Expr]:
-        """Return an upper bound of the number of entries below the positions of the level above. The first result is
-        the statements that compute what the bound reads."""
-        if self.kind.is_full:
-            return [], self.extent()
-        found = self.segment
-        return found.prelude, ir.Binary("max", sub(found.stop, found.first), const(0))
 
     def load(self, role: str, index: ir.Expr) -> ir.Expr:
         """Load an element of the level's index array with this role. If the array has batch axes, `index` is an index
@@ -232,15 +221,15 @@ class LevelWalk:
         entry = Entry(
             coordinate, PositionRange(position, stop), position if plain and self.kind.has_coordinates else None
         )
-        wanted: ir.Expr = ir.Const(1, BOOL)
+        matches: ir.Expr = ir.Const(1, BOOL)
         if self.domain.bound:
-            wanted = ir.Compare("==", coordinate, self.scope.indices[self.var])
+            matches = ir.Compare("==", coordinate, self.scope.indices[self.var])
         elif self.type.dynamic:
-            wanted = self.in_range(coordinate)
+            matches = self.in_range(coordinate)
         inner = body(entry)
-        always = isinstance(wanted, ir.Const)
+        always = isinstance(matches, ir.Const)
         return block(
-            ir.Let(coordinate, self.coordinate(position)), inner if always else ir.If(wanted, inner, otherwise)
+            ir.Bind(coordinate, self.coordinate(position)), inner if always else ir.If(matches, inner, otherwise)
         )
 
     def in_range(self, coordinate: ir.Expr) -> ir.Expr:
@@ -265,41 +254,37 @@ class LevelWalk:
     def loop_over_matches(self, first: ir.Expr, stop: ir.Expr, body: Body) -> ir.Stmt:
         """The loop over the positions whose coordinates are in the map.
 
-        A block of positions is tested first. The positions whose coordinates are in the map are collected without a
-        branch, because the processor could not predict the branch. Then the body runs at these positions. The body
-        looks each coordinate up again, and always finds it.
+        At most `TESTED` positions are tested first. The positions whose coordinates are in the map are collected
+        without a branch, because the processor could not predict it (Ross, "Selection conditions in main memory",
+        2004). Then the body runs at these positions. The
+        body looks each coordinate up again, and always finds it.
         """
-        found = ir.Buffer(self.scope.fresh("found").name, DISTANCES, -1, True)
-        array = ir.LocalArray(found, TESTED + ir.FILTER_LANES)
+        matches = ir.Buffer(self.scope.fresh("found").name, DISTANCES, -1, True)
+        array = ir.LocalArray(matches, TESTED + ir.FILTER_LANES)
         if self.run is not None and self.run.size <= TESTED:
-            return block(array, self.run_at_matches(first, stop, found, body))
+            return block(array, self.run_at_matches(first, stop, matches, body))
         start, end = self.scope.fresh("start"), self.scope.fresh("end")
-        each = block(
-            ir.Let(end, minimum(add(start, const(TESTED)), stop)), self.run_at_matches(start, end, found, body)
+        step = block(
+            ir.Bind(end, minimum(add(start, const(TESTED)), stop)), self.run_at_matches(start, end, matches, body)
         )
-        return block(array, ir.For(start, first, stop, each, TESTED))
+        return block(array, ir.For(start, first, stop, step, TESTED))
 
-    def run_at_matches(self, start: ir.Expr, stop: ir.Expr, found: ir.Buffer, body: Body) -> ir.Stmt:
+    def run_at_matches(self, start: ir.Expr, stop: ir.Expr, matches: ir.Buffer, body: Body) -> ir.Stmt:
         """Run the body at the positions from `start` to `stop` whose coordinates are in the map. The range has at most
         `TESTED` positions."""
         assert self.filter is not None
         n, count, p, tested = (self.scope.fresh(name) for name in ("n", "count", "p", "p"))
-        position = ir.Let(p, add(start, cast(ir.Load(found, n), I64.dtype)))
+        position = ir.Bind(p, add(start, cast(ir.Load(matches, n), I64.dtype)))
         runs = ir.For(n, const(0), count, block(position, self.one(p, body, plain=True)))
-        mark = self.filter.mark(self.coordinate_to_look_up(tested))
-        return block(ir.Declare(count, const(0)), ir.Filter(tested, start, stop, mark, found, count), runs)
-
-    def coordinate_to_look_up(self, position: ir.Expr) -> ir.Expr:
-        """The coordinate whose mark is read for a position.
-
-        A coordinate out of range is replaced by the size of the dimension, an index whose mark is never set. Marks are
-        bytes only in small dimensions. Their sizes fit in the dtype in which coordinates are stored, so the result has
-        that dtype then.
-        """
-        assert self.filter is not None
-        wide = self.coordinate(position)
-        here = wide.value if self.filter.in_bytes and isinstance(wide, ir.Cast) else wide
-        return ir.Select(self.in_range(wide), here, cast(self.extent(), here.type.dtype)) if self.type.dynamic else here
+        # Marks are bytes only in small dimensions. Their sizes fit in the dtype in which coordinates are stored, so the
+        # mark is looked up in that dtype then.
+        wide = self.coordinate(tested)
+        coordinate = wide.value if self.filter.in_bytes and isinstance(wide, ir.Cast) else wide
+        if self.type.dynamic:  # out of range, it is replaced by the dimension's size, whose mark is never set
+            absent = cast(self.extent(), coordinate.type.dtype)
+            coordinate = ir.Select(self.in_range(wide), coordinate, absent)
+        mark = self.filter.mark(coordinate)
+        return block(ir.Declare(count, const(0)), ir.Filter(tested, start, stop, mark, matches, count), runs)
 
     def runs(self, first: ir.Expr, stop: ir.Expr, body: Body) -> ir.Stmt:
         """The loop over runs of positions that share a coordinate, so that inner loops run once for each coordinate."""
@@ -310,7 +295,7 @@ class LevelWalk:
             ir.While(
                 less(p, stop),
                 block(
-                    ir.Let(run, p),
+                    ir.Bind(run, p),
                     ir.Declare(end, add(run, const(1))),
                     ir.While(ir.Binary("&", less(end, stop), same), ir.Set(end, add(end, const(1)))),
                     count_iteration(self.run, self.one(run, body, end)),
@@ -319,20 +304,34 @@ class LevelWalk:
             ),
         )
 
-    def parallel(self, grain: int, body: Body, partials: Partials | None) -> ir.Stmt:
-        """Divide the outermost level into chunks of about equal numbers of last-level entries."""
-        size, prelude, loop = self.whole()
-        return block(
-            *prelude, self.divide_into_chunks(size, grain, lambda start, stop: loop(start, stop, body), partials)
-        )
-
-    def divide_into_chunks(self, size: ir.Expr, grain: int, loop: Walk, partials: Partials | None) -> ir.Stmt:
-        """Run `loop` over the positions of each chunk."""
+    def divide_into_chunks(self, size: ir.Expr, grain: int, loop: Loop, partials: Partials | None) -> ir.Stmt:
+        """Divide the outermost level into chunks, and run `loop` over the positions of each chunk. All chunks have
+        about the same weight: a position weighs 1 plus the number of last-level entries below it."""
         if self.domain.level != 0 or self.domain.bound:
             raise ValueError(f"only the outermost level of a pattern is divided over threads, not {self.domain}")
         if not any(level.kind.has_pointers for level in self.type.levels[1:]) and not self.repeats:
-            return in_chunks(self.scope, size, grain, loop, partials)
-        return self.divide_by_weight(size, grain, loop, partials)
+            return in_chunks(self.scope, size, grain, loop, partials)  # all positions weigh the same
+        total = self.scope.fresh("total")
+
+        def boundary(chunk: ir.Expr, chunks: ir.Expr) -> tuple[ir.Stmt, ir.Var]:
+            search, _, place = at_weight(
+                self.scope, (chunk, chunks), total, size, self.weight, grows=not self.type.dynamic
+            )
+            if self.repeats:
+                # No run of equal coordinates is cut: the boundary moves to the next position where they change.
+                here = self.coordinate(minimum(place, add(size, const(-1))))
+                previous = self.coordinate(ir.Binary("max", add(place, const(-1)), const(0)))
+                inside = ir.Binary("&", less(const(0), place), less(place, size))
+                same = ir.Binary("&", inside, ir.Compare("==", here, previous))
+                move = ir.While(same, ir.Set(place, add(place, const(1))))
+                search.append(ir.If(less(const(0), size), move))
+            return block(*search), place
+
+        def part(chunk: ir.Expr, chunks: ir.Expr) -> ir.Stmt:
+            (find_start, start), (find_stop, stop) = boundary(chunk, chunks), boundary(add(chunk, const(1)), chunks)
+            return block(find_start, find_stop, loop(start, stop))
+
+        return block(ir.Bind(total, self.weight(size)), for_each_chunk(self.scope, total, grain, part, partials))
 
     def whole(self) -> tuple[ir.Expr, list[ir.Stmt], Callable[[ir.Expr, ir.Expr, Body], ir.Stmt]]:
         """Return the outermost level's number of positions, statements that compute it, and a function that makes a
@@ -344,33 +343,6 @@ class LevelWalk:
     @property
     def repeats(self) -> bool:
         return self.type.repeats(self.domain.level)
-
-    def divide_by_weight(self, size: ir.Expr, grain: int, loop: Walk, partials: Partials | None) -> ir.Stmt:
-        """Run `loop` over the positions of each chunk. All chunks have about the same weight: a position weighs 1 plus
-        the number of last-level entries below it."""
-        total = self.scope.fresh("total")
-
-        def part(chunk: ir.Expr, chunks: ir.Expr) -> ir.Stmt:
-            before, start = self.boundary(chunk, chunks, total, size)
-            behind, stop = self.boundary(add(chunk, const(1)), chunks, total, size)
-            return block(before, behind, loop(start, stop))
-
-        return block(ir.Let(total, self.weight(size)), for_each_chunk(self.scope, total, grain, part, partials))
-
-    def boundary(self, chunk: ir.Expr, chunks: ir.Expr, total: ir.Expr, size: ir.Expr) -> tuple[ir.Stmt, ir.Var]:
-        grows = not self.type.dynamic
-        before, _, found = at_weight(self.scope, (chunk, chunks), total, size, self.weight, grows)
-        if self.repeats:
-            before.append(self.to_run_start(found, size))
-        return block(*before), found
-
-    def to_run_start(self, boundary: ir.Var, size: ir.Expr) -> ir.Stmt:
-        """Move a boundary to the next position where the coordinate changes. So no run of equal coordinates is cut."""
-        here = self.coordinate(minimum(boundary, add(size, const(-1))))
-        left = self.coordinate(ir.Binary("max", add(boundary, const(-1)), const(0)))
-        inside = ir.Binary("&", less(const(0), boundary), less(boundary, size))
-        move = ir.While(ir.Binary("&", inside, ir.Compare("==", here, left)), ir.Set(boundary, add(boundary, const(1))))
-        return ir.If(less(const(0), size), move)
 
     def weight(self, position: ir.Expr) -> ir.Expr:
         """The weight of all positions before `position`. It is monotone, and takes one load per compressed level."""

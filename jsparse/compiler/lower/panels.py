@@ -18,100 +18,72 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from jsparse.base.dataclass import dataclass
-from jsparse.compiler.dtypes import I64, Type
+from jsparse.compiler.dtypes import Type
 from jsparse.compiler.kernel import nodes as ir
 from jsparse.compiler.kernel.algebra import add, block, cast, ceil_div, const, floor_div, minimum, mul, sub
 from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import LevelIteration, Panels, PositionPanels, Tiles
-from jsparse.compiler.loops.nest import Forall, Pack, children
+from jsparse.compiler.loops.nest import Forall, Pack, statements
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.chunks import Partials, in_chunks
 from jsparse.compiler.lower.levels import Entry, LevelWalk
 from jsparse.compiler.lower.prefetch import prefetches_of_panel
-from jsparse.compiler.lower.scope import Bounds, Panel, Run, Scope
-from jsparse.notation.assignment import Access, IndexVar
+from jsparse.compiler.lower.scope import Bounds, Panel, Scope
+from jsparse.notation.assignment import Access
 
 BOUNDS_GRAIN = 256  # segments of a chunk that finds bounds
 
 
-@dataclass(frozen=True, slots=True)
-class Divided:
-    """A sparse level whose variable a loop divides into panels of `size` coordinates."""
+def with_panel_bounds(loop: Forall, scope: Scope, body: Callable[[Scope], ir.Stmt]) -> ir.Stmt | None:
+    """Find the bounds of a level's panels, in borrowed memory, and run the body with the bounds. `loop` is the loop
+    over the panels, or a loop over register tiles around it.
 
-    var: IndexVar
-    level: LevelIteration
-    size: int
-
-
-def find_divided_level(loop: LoopStmt, scope: Scope) -> Divided | None:
-    """Return the level that a loop over panels divides. `loop` is the loop over panels, or a loop over register tiles
-    around it.
-
-    The result is None for all other loops, and if the level of the variable is dense.
+    The result is None for all other loops, if the level is dense, and if the bounds are known already.
     """
-    while isinstance(loop, Forall) and isinstance(loop.domain, Tiles):
-        loop = loop.body
-    if not (isinstance(loop, Forall) and isinstance(loop.domain, Panels)):
+    inner: LoopStmt = loop
+    while isinstance(inner, Forall) and isinstance(inner.domain, Tiles):
+        inner = inner.body
+    if not (isinstance(inner, Forall) and isinstance(inner.domain, Panels)) or inner.var in scope.bounds:
         return None
-    level = _find_level_below(loop.body, loop.var, scope)
-    return None if level is None else Divided(loop.var, level, loop.domain.size)
-
-
-def _find_level_below(stmt: LoopStmt, var: IndexVar, scope: Scope) -> LevelIteration | None:
-    """Find a loop in `stmt` over the entries in a panel of the variable. Return its level, or None if it is dense or if
-    there is no such loop."""
-    if isinstance(stmt, Forall) and stmt.var == var and isinstance(stmt.domain, LevelIteration) and stmt.domain.panel:
-        kind = scope.storage.problem.patterns[stmt.domain.pattern].levels[stmt.domain.level].kind
-        return None if kind.is_full else stmt.domain
-    return next(
-        (found for found in (_find_level_below(inner, var, scope) for inner in children(stmt)) if found is not None),
-        None,
-    )
-
-
-def with_panel_bounds(scope: Scope, divided: Divided, body: Callable[[Scope], ir.Stmt]) -> ir.Stmt:
-    """Find the bounds of the level's panels, in borrowed memory, and run the body with the bounds."""
-    pattern = scope.storage.problem.patterns[divided.level.pattern]
-    pointers = scope.storage.index_array(divided.level.pattern, divided.level.level, "pointers")
+    problem, storage, var, size = scope.storage.problem, scope.storage, inner.var, inner.domain.size
+    walked = (x.domain for x in statements(inner.body) if isinstance(x, Forall) and x.var == var)
+    in_panel = (x for x in walked if isinstance(x, LevelIteration) and x.panel)
+    level = next((x for x in in_panel if not problem.patterns[x.pattern].levels[x.level].kind.is_full), None)
+    if level is None:
+        return None
+    pattern, pointers = problem.patterns[level.pattern], storage.index_array(level.pattern, level.level, "pointers")
     memory = ir.Buffer(scope.fresh("bounds").name, Type(pattern.index_dtype), -1, True)
-    segments, panels = scope.fresh("segments"), scope.fresh("panels")
+    segments, panels, segment = scope.fresh("segments"), scope.fresh("panels"), scope.fresh("segment")
     bounds = Bounds(memory, segments)
 
-    def find_bounds(first: ir.Expr, stop: ir.Expr) -> ir.Stmt:
-        segment = scope.fresh("segment")
-        return ir.For(segment, first, stop, _bounds_of_segment(scope, divided, bounds, panels, segment))
-
-    inner = block(in_chunks(scope, segments, BOUNDS_GRAIN, find_bounds), body(scope.with_bounds(divided.var, bounds)))
-    return block(
-        ir.Let(segments, add(ir.Extent(pointers, pattern.batch_axes), const(-1))),
-        ir.Let(panels, ceil_div(scope.storage.size(divided.var), divided.size)),
-        ir.Borrow(memory, mul(add(panels, const(1)), segments), inner),
-    )
-
-
-def _bounds_of_segment(scope: Scope, divided: Divided, bounds: Bounds, panels: ir.Expr, segment: ir.Expr) -> ir.Stmt:
-    """Find the bounds of all panels in one segment."""
-    above = replace(divided.level, level=divided.level.level - 1)
-    here = scope.with_positions(above, PositionRange(segment))
-    walk = LevelWalk(here, replace(divided.level, panel=False), divided.var)
+    # In each segment: what the entries write, and then the running maximum (see above).
+    here = scope.with_positions(replace(level, level=level.level - 1), PositionRange(segment))
+    walk, n = LevelWalk(here, replace(level, panel=False), var), scope.fresh("n")
     positions = walk.segment
 
     def store_bound(panel: ir.Expr, position: ir.Expr) -> ir.Stmt:
-        return ir.Store(bounds.memory, bounds.at(panel, segment), cast(position, bounds.memory.type.dtype))
+        return ir.Store(memory, bounds.at(panel, segment), cast(position, memory.type.dtype))
 
-    def behind(entry: Entry) -> ir.Stmt:
-        panel = floor_div(entry.coordinate, const(divided.size))
+    def store_end(entry: Entry) -> ir.Stmt:
+        panel = floor_div(entry.coordinate, const(size))
         return store_bound(add(panel, const(1)), add(entry.positions.first, const(1)))
 
-    n = scope.fresh("n")
-    before = cast(ir.Load(bounds.memory, bounds.at(add(n, const(-1)), segment)), I64.dtype)
-    largest = ir.Binary("max", before, cast(ir.Load(bounds.memory, bounds.at(n, segment)), I64.dtype))
+    def bounds_of_segments(first: ir.Expr, stop: ir.Expr) -> ir.Stmt:
+        largest = ir.Binary("max", *(bounds.load(bounds.at(x, segment)) for x in (add(n, const(-1)), n)))
+        entries = walk.loop_over_positions(positions.first, positions.stop, store_end)
+        maxima = ir.For(n, const(1), add(panels, const(1)), store_bound(n, largest))
+        start = store_bound(const(0), positions.first)
+        return ir.For(segment, first, stop, block(*positions.prelude, start, entries, maxima))
+
+    inside = body(replace(scope, bounds={**scope.bounds, var: bounds}))
     return block(
-        *positions.prelude,
-        store_bound(const(0), positions.first),
-        walk.loop_over_positions(positions.first, positions.stop, behind),
-        ir.For(n, const(1), add(panels, const(1)), store_bound(n, largest)),
+        ir.Bind(segments, add(ir.Extent(pointers, pattern.batch_axes), const(-1))),
+        ir.Bind(panels, ceil_div(storage.size(var), size)),
+        ir.Borrow(
+            memory,
+            mul(add(panels, const(1)), segments),
+            block(in_chunks(scope, segments, BOUNDS_GRAIN, bounds_of_segments), inside),
+        ),
     )
 
 
@@ -121,44 +93,33 @@ def panels(
     """Run the body for each panel."""
     size, start, stop, first_bound = scope.storage.size(loop.var), *map(scope.fresh, ("start", "stop", "row"))
     bounds = scope.bounds.get(loop.var)
-    inner = body(scope.with_panel(loop.var, Panel(domain.size, start, stop, bounds, first_bound)))
+    panel = Panel(domain.size, start, stop, bounds, first_bound)
+    inner = body(replace(scope, panels={**scope.panels, loop.var: panel}))
     if bounds is not None:
-        inner = block(ir.Let(first_bound, bounds.at(floor_div(start, const(domain.size)), const(0))), inner)
-    step = block(ir.Let(stop, minimum(add(start, const(domain.size)), size)), inner)
+        inner = block(ir.Bind(first_bound, bounds.at(floor_div(start, const(domain.size)), const(0))), inner)
+    step = block(ir.Bind(stop, minimum(add(start, const(domain.size)), size)), inner)
 
     def within(first: ir.Expr, last: ir.Expr) -> ir.Stmt:
         return ir.For(start, first, last, step, domain.size)
 
     if loop.parallel is None:
         return within(const(0), size)
-    if partials is not None:
-        return _divide_reduction(scope, loop.parallel.grain, domain.size, size, partials, within)
-    number, first, chunk = scope.fresh("chunk"), scope.fresh("first"), _ceil_to(loop.parallel.grain, domain.size)
-    of_chunk = within(first, minimum(add(first, const(chunk)), size))
-    return ir.Parallel(number, ceil_div(size, chunk), block(ir.Let(first, mul(number, const(chunk))), of_chunk))
+    count = -(-loop.parallel.grain // domain.size)  # panels of a chunk, at least
+    if partials is not None:  # each chunk has its own sums
+
+        def of_chunk(first: ir.Expr, stop: ir.Expr) -> ir.Stmt:
+            return within(mul(first, const(domain.size)), minimum(mul(stop, const(domain.size)), size))
+
+        return in_chunks(scope, ceil_div(size, domain.size), count, of_chunk, partials)
+    number, first, length = scope.fresh("chunk"), scope.fresh("first"), count * domain.size
+    chunk = within(first, minimum(add(first, const(length)), size))
+    return ir.ParallelFor(number, ceil_div(size, length), block(ir.Bind(first, mul(number, const(length))), chunk))
 
 
-def _divide_reduction(
-    scope: Scope, grain: int, panel: int, size: ir.Expr, partials: Partials, loop: Callable[[ir.Expr, ir.Expr], ir.Stmt]
-) -> ir.Stmt:
-    """Divide the loop over panels into chunks. Each chunk has its own sums."""
-
-    def of_chunk(first: ir.Expr, stop: ir.Expr) -> ir.Stmt:
-        return loop(mul(first, const(panel)), minimum(mul(stop, const(panel)), size))
-
-    return in_chunks(scope, ceil_div(size, panel), -(-grain // panel), of_chunk, partials)
-
-
-def _ceil_to(number: int, multiple: int) -> int:
-    """Round a number up to a multiple of `multiple`."""
-    return -(-number // multiple) * multiple
-
-
-def panel_entries(
-    scope: Scope, domain: LevelIteration, var: str, run: Run | None, body: Callable[[Entry], ir.Stmt]
-) -> ir.Stmt:
+def panel_entries(scope: Scope, domain: LevelIteration, loop: Forall, body: Callable[[Entry], ir.Stmt]) -> ir.Stmt:
     """The loop over the entries of the present segment in the present panel."""
-    walk, panel = LevelWalk(scope, domain, var, run=run), scope.panels[var]
+    run = scope.runs[loop.var] if loop.run else None
+    walk, panel = LevelWalk(scope, domain, loop.var, run=run), scope.panels[loop.var]
     if walk.kind.is_full:
         return walk.full_loop(panel.start, panel.stop, body)
     assert panel.bounds is not None
@@ -166,8 +127,8 @@ def panel_entries(
     here = add(panel.first_bound, segment)
     return block(
         *([] if walk.kind.has_coordinates else walk.segment.prelude),  # coordinates follow from the segment's start
-        ir.Let(first, panel.bounds.load(here)),
-        ir.Let(stop, panel.bounds.load(add(here, panel.bounds.segments))),
+        ir.Bind(first, panel.bounds.load(here)),
+        ir.Bind(stop, panel.bounds.load(add(here, panel.bounds.segments))),
         walk.loop_over_positions(first, stop, body),
     )
 
@@ -175,12 +136,12 @@ def panel_entries(
 def position_panels(loop: Forall, domain: PositionPanels, scope: Scope, body: Callable[[Scope], ir.Stmt]) -> ir.Stmt:
     """Run the body for each panel of positions in the present segment."""
     level = LevelIteration(domain.pattern, domain.level)
-    found = LevelWalk(scope, level, loop.var).segment
+    segment = LevelWalk(scope, level, loop.var).segment
     start, stop = scope.fresh("start"), scope.fresh("stop")
     inner = body(scope.with_position_bounds(level, start, stop))
     ahead = prefetches_of_panel(loop, domain, stop, scope) if loop.prefetch else []
-    step = block(ir.Let(stop, minimum(add(start, const(domain.size)), found.stop)), *ahead, inner)
-    return block(*found.prelude, ir.For(start, found.first, found.stop, step, domain.size))
+    step = block(ir.Bind(stop, minimum(add(start, const(domain.size)), segment.stop)), *ahead, inner)
+    return block(*segment.prelude, ir.For(start, segment.first, segment.stop, step, domain.size))
 
 
 def pack(stmt: Pack, scope: Scope, body: Callable[[Scope], ir.Stmt]) -> ir.Stmt:
@@ -192,7 +153,8 @@ def pack(stmt: Pack, scope: Scope, body: Callable[[Scope], ir.Stmt]) -> ir.Stmt:
     offset = mul(sub(n, panel.start), const(scope.lanes))
     row = ir.Load(source, scope.with_index(var, n).dense_address(stmt.source), scope.lanes)
     copied = ir.For(n, panel.start, panel.stop, ir.Store(copy, offset, row))
-    return block(ir.LocalArray(copy, panel.size * scope.lanes), copied, body(scope.with_pack(stmt.name, copy)))
+    inner = replace(scope, packs={**scope.packs, stmt.name: copy})
+    return block(ir.LocalArray(copy, panel.size * scope.lanes), copied, body(inner))
 
 
 def load_packed(access: Access, scope: Scope) -> ir.Expr:

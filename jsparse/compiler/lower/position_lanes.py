@@ -35,20 +35,17 @@ from jsparse.compiler.kernel.algebra import add, at_most, block, both, const, le
 from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import Assign, Forall
-from jsparse.compiler.loops.nest import Stmt as LoopStmt
-from jsparse.compiler.lower.chunks import Partials, in_run
+from jsparse.compiler.lower.chunks import Lower, Partials, in_run
 from jsparse.compiler.lower.levels import LevelWalk
 from jsparse.compiler.lower.scope import Scope
-
-Lower = Callable[[LoopStmt, Scope], ir.Stmt]
 
 
 def end_of_segment(walk: LevelWalk, first: ir.Expr, stop: ir.Expr) -> ir.Expr:
     """Return the end of a segment. In a dynamic pattern, a segment over a dimension of size 0 counts as empty:
     no coordinate is in range, so lanes would have no element to read."""
     some = less(const(0), walk.extent())
-    known = not walk.type.dynamic or (isinstance(some, ir.Const) and some.value)
-    return stop if known else ir.Select(some, stop, first)
+    always = not walk.type.dynamic or (isinstance(some, ir.Const) and some.value)
+    return stop if always else ir.Select(some, stop, first)
 
 
 def coordinates_in_lanes(walk: LevelWalk, positions: ir.Expr) -> tuple[ir.Expr, ir.Expr | None]:
@@ -77,9 +74,9 @@ def by_lanes(
     p, q = walk.fresh("p"), walk.fresh("p")
     after = add(p, const(lanes))
     many = ir.While(at_most(after, stop), block(several(p), ir.Set(p, after)))
-    rest = ir.If(less(p, stop), several(sub(stop, const(lanes))))
+    last = ir.If(less(p, stop), several(sub(stop, const(lanes))))
     alone = ir.For(q, p, stop, one(q))
-    return block(ir.Declare(p, first), ir.If(at_most(after, stop), block(many, rest), alone))
+    return block(ir.Declare(p, first), ir.If(at_most(after, stop), block(many, last), alone))
 
 
 def assignment_in_lanes(loop: Forall) -> Assign | None:
@@ -97,92 +94,70 @@ def position_lanes(
 
     `lower` lowers the assignment in the loop.
     """
-    walk = LevelWalk(scope, domain, loop.var)
-    lanes = _Lanes(scope, walk, loop, lower)
-    run, found = scope.runs[loop.var] if loop.run else None, walk.segment
-    stop = found.stop
-    for level in lanes.levels:
-        stop = end_of_segment(level, found.first, stop)
+    walk, assign = LevelWalk(scope, domain, loop.var), assignment_in_lanes(loop)
+    assert assign is not None
+    segment, run = walk.segment, scope.runs[loop.var] if loop.run else None
+    levels, inner = [walk], loop.body  # the level of the loop, then the singleton levels below
+    while isinstance(inner, Forall):
+        assert isinstance(inner.domain, LevelIteration)
+        levels.append(LevelWalk(scope, inner.domain, inner.var))
+        inner = inner.body
+    stop = segment.stop
+    for level in levels:
+        stop = end_of_segment(level, segment.first, stop)
 
-    def positions(first: ir.Expr, end: ir.Expr) -> ir.Stmt:
-        if lanes.target is None:
-            return lanes.store_elements(first, end)
-        return in_run(scope, run, first, end, lanes.add_terms)
-
-    if loop.parallel is None:
-        return block(*found.prelude, positions(found.first, stop))
-    return block(*found.prelude, walk.divide_into_chunks(stop, loop.parallel.grain, positions, partials))
-
-
-class _Lanes:
-    """The loop over positions in lanes.
-
-    Attributes:
-        levels: the level of the loop, then the singleton levels below.
-    """
-
-    def __init__(self, scope: Scope, walk: LevelWalk, loop: Forall, lower: Lower) -> None:
-        assign = assignment_in_lanes(loop)
-        assert assign is not None
-        self.scope, self.walk, self.assign, self.lower = scope, walk, assign, lower
-        self.lanes, self.monoid = loop.lanes, assign.monoid
-        self.levels, inner = [walk], loop.body
-        while isinstance(inner, Forall):
-            assert isinstance(inner.domain, LevelIteration)
-            self.levels.append(LevelWalk(scope, inner.domain, inner.var))
-            inner = inner.body
-        self.name = assign.target.tensor
-        self.target = scope.registers.get(self.name)  # None if the body stores to memory
-
-    def store_elements(self, first: ir.Expr, stop: ir.Expr) -> ir.Stmt:
-        """Store the elements at all positions from `first` to `stop`."""
-        several, one = (partial(self.at, self.scope, lanes=lanes) for lanes in (self.lanes, 0))
-        return by_lanes(self.walk, self.lanes, first, stop, several, one)
-
-    def add_terms(self, first: ir.Expr, stop: ir.Expr) -> ir.Stmt:
-        """Add the terms at all positions `first <= p < stop` to the target."""
-        assert self.target is not None
-        p, q, operation = self.scope.fresh("p"), self.scope.fresh("p"), self.monoid.add
-        lanes, whole, rest = self.register("lanes", self.lanes), self.register("whole"), self.register("rest")
-        after = add(p, const(self.lanes))
-        many = ir.While(at_most(after, stop), block(self.together(lanes, p), ir.Set(p, after)))
-        reduced = block(self.empty(lanes), many, ir.Set(whole, ir.HorizontalReduce(lanes, operation)))
-        scope = self.scope.with_register(self.name, rest)
-        return block(
-            ir.Declare(p, first),
-            self.empty(whole),
-            self.empty(rest),
-            ir.If(at_most(after, stop), reduced),
-            ir.For(q, p, stop, self.at(scope, q, 0)),
-            ir.Set(self.target, ir.Binary(operation, self.target, ir.Binary(operation, whole, rest))),
-        )
-
-    def register(self, name: str, lanes: int = 0) -> ir.Var:
-        """Return a new name for accumulators in lanes, or for a scalar accumulator."""
-        assert self.target is not None
-        return self.scope.fresh(name, self.target.type.with_lanes(lanes))
-
-    def empty(self, total: ir.Var) -> ir.Stmt:
-        """Declare accumulators with the initial value of sums."""
-        return ir.Declare(total, ir.Const(self.monoid.zero, total.type))
-
-    def together(self, total: ir.Var, p: ir.Var) -> ir.Stmt:
-        """Add to `total` the terms at consecutive positions from `p` on, one position for each lane."""
-        return self.at(self.scope.with_register(self.name, total), p, self.lanes)
-
-    def at(self, scope: Scope, p: ir.Expr, lanes: int) -> ir.Stmt:
+    def at(scope: Scope, p: ir.Expr, lanes: int) -> ir.Stmt:
         """The body at `lanes` positions from `p` on, or at `p` alone if `lanes` is 0.
 
         The values at coordinates out of range count as zero. There is no branch for them: it would be mispredicted, and
         loops with branches are not vectorized.
         """
-        positions = ramp(p, lanes) if lanes else p
-        known, inside = list[ir.Stmt](), None
-        for level in self.levels:
-            found, counts = coordinates_in_lanes(level, positions)
+        positions, inside = ramp(p, lanes), None
+        names: list[ir.Stmt] = []
+        for level in levels:
+            coordinate, counts = coordinates_in_lanes(level, positions)
             if not lanes:  # a name, so that the coordinate is loaded once
-                coordinate = scope.fresh(level.var)
-                known, found = [*known, ir.Let(coordinate, found)], coordinate
+                names.append(ir.Bind(name := scope.fresh(level.var), coordinate))
+                coordinate = name
             inside = counts if inside is None or counts is None else both(inside, counts)
-            scope = scope.with_positions(level.domain, PositionRange(positions)).with_index(level.var, found)
-        return block(*known, self.lower(self.assign, scope.with_lanes_of(lanes, inside)))
+            scope = scope.with_positions(level.domain, PositionRange(positions)).with_index(level.var, coordinate)
+        return block(*names, lower(assign, scope.with_lanes_of(lanes, inside)))
+
+    def positions(first: ir.Expr, end: ir.Expr) -> ir.Stmt:
+        target = scope.registers.get(assign.target.tensor)
+        if target is None:  # the body stores an element at each position
+            several, one = (partial(at, scope, lanes=lanes) for lanes in (loop.lanes, 0))
+            return by_lanes(walk, loop.lanes, first, end, several, one)
+        add_terms = partial(_add_terms, scope, assign, target, loop.lanes, at)
+        return in_run(scope, run, first, end, add_terms)
+
+    if loop.parallel is None:
+        return block(*segment.prelude, positions(segment.first, stop))
+    return block(*segment.prelude, walk.divide_into_chunks(stop, loop.parallel.grain, positions, partials))
+
+
+def _add_terms(
+    scope: Scope,
+    assign: Assign,
+    target: ir.Var,
+    lanes: int,
+    at: Callable[[Scope, ir.Expr, int], ir.Stmt],
+    first: ir.Expr,
+    stop: ir.Expr,
+) -> ir.Stmt:
+    """Add the terms at all positions `first <= p < stop` to the target. `at(scope, p, lanes)` adds those at `p`."""
+    name, operation, p, q = assign.target.tensor, assign.monoid.add, scope.fresh("p"), scope.fresh("p")
+    widths = {"lanes": lanes, "whole": 0, "rest": 0}
+    in_lanes, folded, single = (scope.fresh(total, target.type.with_lanes(width)) for total, width in widths.items())
+    clear = {total: ir.Declare(total, ir.Const(assign.monoid.zero, total.type)) for total in (in_lanes, folded, single)}
+    after = add(p, const(lanes))
+    many = ir.While(at_most(after, stop), block(at(scope.with_register(name, in_lanes), p, lanes), ir.Set(p, after)))
+    fold = ir.Set(folded, ir.HorizontalReduce(in_lanes, operation))
+    return block(
+        ir.Declare(p, first),
+        clear[folded],
+        clear[single],
+        ir.If(at_most(after, stop), block(clear[in_lanes], many, fold)),
+        ir.For(q, p, stop, at(scope.with_register(name, single), q, 0)),
+        ir.Set(target, ir.Binary(operation, target, ir.Binary(operation, folded, single))),
+    )

@@ -8,8 +8,7 @@ from typing import Any
 
 from jsparse.compiler.dtypes import Type
 from jsparse.compiler.kernel.algebra import broadcast, cast
-from jsparse.compiler.kernel.nodes import Binary, Call, Compare, Const, Expr, Select, Var
-from jsparse.compiler.kernel.nodes import Let as Bind
+from jsparse.compiler.kernel.nodes import Binary, Bind, Call, Compare, Const, Expr, Select, Var
 from jsparse.compiler.operations import OPERATIONS
 from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, Scalar
 from jsparse.notation.assignment import Access
@@ -35,8 +34,8 @@ def lower_scalar(
     Raises ValueError if a function needs floats, or float32, and arithmetic is in another dtype.
     """
     lowering = _Lowering(read, fresh, dtype)
-    found = broadcast(lowering.of(value, {}, not in_order), lanes)
-    return lowering.bound, found
+    expr = broadcast(lowering.of(value, {}, not in_order), lanes)
+    return lowering.bound, expr
 
 
 class _Lowering:
@@ -67,8 +66,8 @@ class _Lowering:
             case Let(name=name, value=inner, body=body):
                 return self.of(body, {**names, name: self.bind_name(name, self.of(inner, names))}, sorts)
             case Rounded(value=exact, dtype=narrow):
-                found = self.of(exact, names, sorts)
-                return cast(cast(found, narrow), found.type.dtype)
+                wide = self.of(exact, names, sorts)
+                return cast(cast(wide, narrow), wide.type.dtype)
             case Apply(operation=operation, arguments=arguments):
                 return self.apply_operation(operation, [self.of(x, names) for x in arguments], sorts)
         raise TypeError(f"{value} is no scalar expression")

@@ -169,7 +169,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class BlockedTarget:
     """The borrowed memory of a target's sums that are formed in blocks.
 
     Attributes:
@@ -203,11 +203,9 @@ class Scope:
     present: Mapping[int, Expr] = field(default_factory=dict)  # term → whether it is present, if that is uncertain
     readable: frozenset[int] = frozenset()  # terms whose factors can be read even if absent
     workspaces: Mapping[str, WorkspaceBuffers] = field(default_factory=dict)
-    position_bounds: Mapping[tuple[int, int], tuple[Expr, Expr]] = field(
-        default_factory=dict
-    )  # of positions in a level
+    position_bounds: Mapping[tuple[int, int], tuple[Expr, Expr]] = field(default_factory=dict)  # of a level's positions
     carry_in: CarryIn | None = None
-    blocks: Blocks | None = None  # of the target, if its sums are formed in blocks in memory
+    blocked: BlockedTarget | None = None  # if the target's sums are formed in blocks in memory
     adding: Callable[[Expr, Expr], Stmt] | None = None  # how a value is added to the target, in memory, at an address
     panels: Mapping[IndexVar, Panel] = field(default_factory=dict)
     bounds: Mapping[IndexVar, Bounds] = field(default_factory=dict)  # of the panels of a sparse level
@@ -227,10 +225,6 @@ class Scope:
         """The scope inside a loop, in an iteration in which `var` is `value`."""
         return replace(self, indices={**self.indices, var: value})
 
-    def with_tile(self, var: IndexVar, start: Expr, lanes: int) -> Scope:
-        """The scope inside the tile of `var` that holds `lanes` coordinates from `start` on."""
-        return replace(self, indices={**self.indices, var: start}, tiled=var, lanes=lanes)
-
     def with_positions(self, domain: LevelIteration, positions: PositionRange) -> Scope:
         """The scope at an entry of a pattern's level, with the positions of the entry."""
         return replace(self, positions={**self.positions, (domain.pattern, domain.level): positions})
@@ -243,46 +237,17 @@ class Scope:
         """The scope in which a workspace is produced in `register`."""
         return replace(self.with_register(workspace.name, register), produced=workspace)
 
-    def with_present(self, term: int, condition: Expr) -> Scope:
-        """The scope in which a term is present only if `condition` and the conditions of outer scopes hold."""
-        known = self.present.get(term)
-        present = {**self.present, term: condition if known is None else both(known, condition)}
-        return replace(self, present=present, readable=self.readable - {term})
-
-    def with_readable(self, term: int, condition: Expr) -> Scope:
-        """The scope of `with_present`, in which the term's factors can be read even if the term is absent. But if an
-        outer scope forbids these reads, this scope forbids them, too."""
-        here = self.with_present(term, condition)
-        before = term not in self.present or term in self.readable
-        return replace(here, readable=here.readable | {term}) if before else here
+    def with_present(self, term: int, condition: Expr, readable: bool = False) -> Scope:
+        """The scope in which a term is present only if `condition` and the conditions of outer scopes hold. If it is
+        `readable`, its factors can be read even if it is absent, unless an outer scope forbids these reads."""
+        outer = self.present.get(term)
+        present = {**self.present, term: condition if outer is None else both(outer, condition)}
+        may_read = readable and (outer is None or term in self.readable)
+        return replace(self, present=present, readable=self.readable | {term} if may_read else self.readable - {term})
 
     def with_position_bounds(self, level: LevelIteration, first: Expr, stop: Expr) -> Scope:
         """The scope in which the chunk has only the positions `first <= p < stop` of a level."""
         return replace(self, position_bounds={**self.position_bounds, (level.pattern, level.level): (first, stop)})
-
-    def with_carry_in(self, carry_in: CarryIn) -> Scope:
-        """The scope inside a segment that may have begun in an earlier chunk."""
-        return replace(self, carry_in=carry_in)
-
-    def with_panel(self, var: IndexVar, panel: Panel) -> Scope:
-        """The scope inside a panel of `var`."""
-        return replace(self, panels={**self.panels, var: panel})
-
-    def with_bounds(self, var: IndexVar, bounds: Bounds) -> Scope:
-        """The scope in which the bounds of the panels of `var` are known."""
-        return replace(self, bounds={**self.bounds, var: bounds})
-
-    def with_pack(self, name: str, copy: Buffer) -> Scope:
-        """The scope in which reads of `name` read the packed rows of the panel from `copy`."""
-        return replace(self, packs={**self.packs, name: copy})
-
-    def with_array(self, name: str, array: Array) -> Scope:
-        """The scope in which an iteration keeps its elements of the temporary `name` in `array`."""
-        return replace(self, arrays={**self.arrays, name: array})
-
-    def with_map(self, domain: LevelIteration, map_: Map) -> Scope:
-        """The scope in which a map holds the entries of a level's present segment."""
-        return replace(self, maps={**self.maps, (domain.pattern, domain.level): map_})
 
     def with_run(self, var: IndexVar, run: Run) -> Scope:
         """The scope inside a run of the loop over `var`."""
@@ -292,14 +257,6 @@ class Scope:
         """The scope in which instructions work on several positions, in lanes. `counts`: which of the positions have a
         coordinate in range; None if all have one."""
         return replace(self, together=positions, counts=counts)
-
-    def with_workspace(self, name: str, row: WorkspaceBuffers) -> Scope:
-        """The scope in which the sparse workspace `name` lies in the buffers `row`."""
-        return replace(self, workspaces={**self.workspaces, name: row})
-
-    def with_indirect(self, access: Access, value: Expr) -> Scope:
-        """The scope in which `access` reads an index from a table, and `value` is the value of this index."""
-        return replace(self, indirect={**self.indirect, access: value})
 
     def dense_address(self, access: Access) -> Expr:
         """Return the address of a dense tensor's element at the present coordinates."""

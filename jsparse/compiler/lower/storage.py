@@ -44,38 +44,27 @@ class Storage:
     @cached_property
     def buffers(self) -> tuple[Buffer, ...]:
         """All buffers in the order of the kernel's slots."""
-        names = [(t.name, t.dtype, False) for t in self.problem.operands]
-        names += [(name, dtype, False) for name, dtype in self._index_arrays()]
-        names += self._beside_target()
-        names += [(t.name, t.dtype, True) for t in self.problem.results]
-        return tuple(Buffer(name, Type(dtype), slot, written) for slot, (name, dtype, written) in enumerate(names))
-
-    def _beside_target(self) -> list[tuple[str, str, bool]]:
-        """The buffers of an assembly beside the target: name, dtype, and whether the kernel writes the buffer."""
-        output = self.problem.output
-        if not isinstance(output, Write):
-            return []
-        if output.coordinates is Coordinates.NONE:
-            return [("starts", "int32", False)]
-        found = [("starts", "int64", True)]
-        found += [("ends", "int64", True)] if self.problem.builds_levels else []
-        return [*found, ("columns", self.problem.column_dtype, True)] if output.values else found
-
-    def _index_arrays(self) -> list[tuple[str, str]]:
-        found: list[tuple[str, str]] = []
+        output, names = self.problem.output, [(t.name, t.dtype, False) for t in self.problem.operands]
         for n, pattern in enumerate(self.problem.patterns):
             for depth, level in enumerate(pattern.levels):
-                found += [(f"P{n}_{depth}_{role}", pattern.index_dtype) for role in level.kind.arrays]
-        return found
+                names += [(f"P{n}_{depth}_{role}", pattern.index_dtype, False) for role in level.kind.arrays]
+        if isinstance(output, Write) and output.coordinates is Coordinates.NONE:
+            names.append(("starts", "int32", False))
+        elif isinstance(output, Write):
+            names.append(("starts", "int64", True))
+            names += [("ends", "int64", True)] if self.problem.builds_levels else []
+            names += [("columns", self.problem.column_dtype, True)] if output.values else []
+        names += [(t.name, t.dtype, True) for t in self.problem.results]
+        return tuple(Buffer(name, Type(dtype), slot, written) for slot, (name, dtype, written) in enumerate(names))
 
     @cached_property
     def by_name(self) -> dict[str, Buffer]:
         """Name → the buffer that loops read and write. The buffers of temporaries and of copies are borrowed memory."""
-        found = {buffer.name: buffer for buffer in self.buffers}
+        buffers = {buffer.name: buffer for buffer in self.buffers}
         types = self.problem.type_of
-        found |= {name: Buffer(name, Type(types[name].dtype), -1, True) for name in self.problem.temporaries}
-        found |= {t.name: found[t.view_of] for t in self.problem.tensors if t.view_of}
-        return found | dict(self.copies)
+        buffers |= {name: Buffer(name, Type(types[name].dtype), -1, True) for name in self.problem.temporaries}
+        buffers |= {t.name: buffers[t.view_of] for t in self.problem.tensors if t.view_of}
+        return buffers | dict(self.copies)
 
     def with_copies(self, copies: Mapping[str, Buffer]) -> Storage:
         """Return the storage in which loops add to these copies of targets."""
@@ -161,13 +150,7 @@ class Storage:
 
     def size_of(self, access: Access) -> Expr:
         """How many elements the tensor of `access` has."""
-        axes = self.problem.type_of[access.tensor].axes
-        total: Expr = const(1)
-        for n, axis in enumerate(axes):
-            if isinstance(axis, Positions):
-                return mul(total, self.positions_extent(access, n))
-            total = mul(total, self.dense_extent(access, n))
-        return total
+        return self.stride(access, -1)
 
     def outer_size(self, access: Access, number: int) -> Expr:
         """The product of the extents of the dense axes before the storage axis `number`."""
@@ -211,12 +194,12 @@ class _Shapes:
         self.positions: dict[int, Length] = {}  # number of positions of each pattern's last level
 
     def by_name(self) -> dict[str, Shape]:
-        found = {name: shape for n in range(len(self.problem.patterns)) for name, shape in self.index_arrays(n)}
+        shapes = {name: shape for n in range(len(self.problem.patterns)) for name, shape in self.index_arrays(n)}
         accesses = {access.tensor: access for one in self.problem.accesses for access in (one, *one.indirections())}
-        found |= {tensor.name: self.tensor(tensor, accesses[tensor.name]) for tensor in self.problem.operands}
+        shapes |= {tensor.name: self.tensor(tensor, accesses[tensor.name]) for tensor in self.problem.operands}
         for target in self.problem.results:
-            found |= self.result(target, accesses[target.name])
-        return found
+            shapes |= self.result(target, accesses[target.name])
+        return shapes
 
     def result(self, target: TensorType, access: Access) -> dict[str, Shape]:
         """Return name → shape for the buffer of a target. In an assembly, include the buffers beside the target."""
@@ -260,16 +243,16 @@ class _Shapes:
         for number, axis in enumerate(tensor.axes):
             if isinstance(axis, Positions):
                 later = (a for a in tensor.axes[number + 1 :] if isinstance(a, Dense))
-                behind = [self.problem.size[str(access.indices[a.dim])] for a in later]
-                known = [size for size in behind if size is not None]
+                sizes = [self.problem.size[str(access.indices[a.dim])] for a in later]
+                numbers = [size for size in sizes if size is not None]
                 slots = self.positions[axis.pattern]
-                unknown = len(known) < len(behind)
-                return (*shape, Length(0, f"{tensor.name} behind") if unknown else slots.times(prod(known)))
+                unknown = len(numbers) < len(sizes)
+                return (*shape, Length(0, f"{tensor.name} behind") if unknown else slots.times(prod(numbers)))
             index = access.indices[axis.dim]
             shape.append(Length(0, f"{tensor.name} {number}") if isinstance(index, Access) else self.size(index))
         return tuple(shape)
 
     def size(self, var: IndexVar) -> Length:
         """The size of an index variable, or a symbol for it."""
-        known = self.problem.size[var]
-        return Length(0, var) if known is None else Length(known)
+        number = self.problem.size[var]
+        return Length(0, var) if number is None else Length(number)

@@ -18,7 +18,7 @@ from jsparse.compiler.dtypes import Type, accumulator
 from jsparse.compiler.kernel.algebra import add, block, cast, const, mul, sub
 from jsparse.compiler.kernel.nodes import Borrow, Buffer, Const, Expr, For, Load, Stmt, Store, Var
 from jsparse.compiler.loops.domain import LevelIteration
-from jsparse.compiler.loops.nest import MAX_CHUNKS, Assign, Clear, Forall, assignments
+from jsparse.compiler.loops.nest import MAX_CHUNKS, Clear, Forall, assignments
 from jsparse.compiler.lower.chunks import Partials, in_chunks
 from jsparse.compiler.lower.levels import LevelWalk
 from jsparse.compiler.lower.scope import Scope
@@ -30,19 +30,30 @@ ADD_GRAIN = 1 << 12  # elements of a chunk that adds the copies: waking a thread
 
 def clear_target(clear: Clear, scope: Scope) -> Stmt:
     """Set elements of the target to zero, in parallel where there may be many."""
-    array = scope.arrays.get(clear.target.tensor)
+    storage, target, array = scope.storage, clear.target, scope.arrays.get(clear.target.tensor)
+
+    def zeros(start: Expr, stop: Expr) -> Stmt:
+        return clear_elements(storage.by_name[target.tensor], scope.fresh("n"), start, stop, clear.monoid.zero)
+
     if array is not None:
-        return _zeros(clear, scope, const(0), array.used)
-    if clear.unused:
-        return _clear_unused(clear, scope)
-    size = scope.storage.size_of(clear.target)
-    return in_chunks(scope, size, CLEAR_GRAIN, lambda start, stop: _zeros(clear, scope, start, stop))
+        return zeros(const(0), array.used)
+    if not clear.unused:
+        return in_chunks(scope, storage.size_of(target), CLEAR_GRAIN, zeros)
+    # Unused are the positions before the first segment of the target's pattern, and those after the last one.
+    axes = enumerate(storage.problem.type_of[target.tensor].axes)
+    number, axis = next((n, x) for n, x in axes if isinstance(x, Positions))
+    walk = LevelWalk(scope, LevelIteration(axis.pattern, 0), storage.problem.level_variables[axis.pattern][0])
+    slot = storage.stride(target, number)
+    size = mul(storage.position_count(axis.pattern), slot)
+    first, stop = (mul(walk.leaf(const(n), 0), slot) for n in (0, 1))
 
+    def part(start: Expr, end: Expr) -> Stmt:
+        n = scope.fresh("n")
+        base = mul(n, size)
+        return For(n, const(0), storage.outer_size(target, number), zeros(add(base, start), add(base, end)))
 
-def _zeros(clear: Clear, scope: Scope, start: Expr, stop: Expr) -> Stmt:
-    """Set the elements from `start` to `stop` to zero."""
-    buffer = scope.storage.by_name[clear.target.tensor]
-    return clear_elements(buffer, scope.fresh("n"), start, stop, clear.monoid.zero)
+    behind = in_chunks(scope, sub(size, stop), CLEAR_GRAIN, lambda lo, hi: part(add(stop, lo), add(stop, hi)))
+    return block(part(const(0), first), behind)
 
 
 def clear_elements(buffer: Buffer, n: Var, start: Expr, stop: Expr, zero: float = 0) -> Stmt:
@@ -51,83 +62,58 @@ def clear_elements(buffer: Buffer, n: Var, start: Expr, stop: Expr, zero: float 
     return For(n, start, stop, Store(buffer, n, value))
 
 
-def _clear_unused(clear: Clear, scope: Scope) -> Stmt:
-    """Set unused elements to zero: positions before the first segment of the target's pattern, and after the last."""
-    storage, target = scope.storage, clear.target
-    number, axis = next(
-        (n, x) for n, x in enumerate(storage.problem.type_of[target.tensor].axes) if isinstance(x, Positions)
-    )
-    walk = LevelWalk(scope, LevelIteration(axis.pattern, 0), storage.problem.level_variables[axis.pattern][0])
-    before, slot = storage.outer_size(target, number), storage.stride(target, number)
-    whole = mul(storage.position_count(axis.pattern), slot)
-    first, stop = (mul(walk.leaf(const(n), 0), slot) for n in (0, 1))
-
-    def part(start: Expr, end: Expr) -> Stmt:
-        n = scope.fresh("n")
-        base = mul(n, whole)
-        return For(n, const(0), before, _zeros(clear, scope, add(base, start), add(base, end)))
-
-    behind = in_chunks(scope, sub(whole, stop), CLEAR_GRAIN, lambda lo, hi: part(add(stop, lo), add(stop, hi)))
-    return block(part(const(0), first), behind)
-
-
 @dataclass(frozen=True, slots=True)
-class _OwnSum:
+class _PrivateSum:
     """A target to which several iterations of a parallel loop add.
 
     Attributes:
         target: the target in memory.
-        own: the copy of a chunk.
+        copy: the copy of a chunk.
         copies: the finished copies of all chunks, one after the other.
         size: the number of elements of each copy.
         adds: whether the sum is added to what the target holds, instead of replacing it.
     """
 
     target: Buffer
-    own: Buffer
+    copy: Buffer
     copies: Buffer
     size: Expr
     adds: bool
 
 
-def with_own_sums(loop: Forall, scope: Scope, lowered: Callable[[Scope, Partials], Stmt]) -> Stmt:
+def with_private_targets(loop: Forall, scope: Scope, lowered: Callable[[Scope, Partials], Stmt]) -> Stmt:
     """Lower a loop so that each chunk has its own copy of every target to which several iterations of the loop add."""
-    sums = {assign.target.tensor: _own_sum(assign, scope) for assign in _sums_across_iterations(loop, scope)}
+    storage, problem, sums = scope.storage, scope.storage.problem, dict[str, _PrivateSum]()
+    results = {s.target.tensor for s in problem.statements}.difference(problem.temporaries)
+    for assign in assignments(loop):
+        name, target = assign.target.tensor, assign.target
+        if name in results and not problem.with_parts(target.variables()).issuperset(loop.variables):
+            wide = storage.copies.get(name)
+            type_ = Type(assign.dtype) if wide is None else wide.type  # a `Widened` target has a copy in float64
+            names = (scope.fresh(f"{name} {what}").name for what in ("of chunk", "copies"))
+            copy, copies = (Buffer(buffer, type_, -1, True) for buffer in names)
+            adds = wide is None and bool(problem.type_of[name].view_of)
+            sums[name] = _PrivateSum(storage.by_name[name], copy, copies, storage.size_of(target), adds)
 
-    def own_copies(chunk: Expr, inner: Stmt) -> Stmt:
+    def with_copies(chunk: Expr, inner: Stmt) -> Stmt:
+        # A chunk adds to borrowed memory, and stores its sums at its place among all copies when it is done.
         for each in sums.values():
             n = scope.fresh("n")
-            done = Store(each.copies, add(mul(chunk, each.size), n), Load(each.own, n))
-            inner = Borrow(each.own, each.size, block(inner, For(n, const(0), each.size, done)))
+            done = Store(each.copies, add(mul(chunk, each.size), n), Load(each.copy, n))
+            inner = Borrow(each.copy, each.size, block(inner, For(n, const(0), each.size, done)))
         return inner
 
     def add_copies(chunks: Expr) -> Stmt:
         return block(*(_add_copies(each, chunks, scope) for each in sums.values()))
 
-    storage = scope.storage.with_copies({name: each.own for name, each in sums.items()})
-    body = lowered(replace(scope, storage=storage), Partials(own_copies, add_copies))
+    private = storage.with_copies({name: each.copy for name, each in sums.items()})
+    body = lowered(replace(scope, storage=private), Partials(with_copies, add_copies))
     for each in sums.values():
         body = Borrow(each.copies, mul(const(MAX_CHUNKS), each.size), body, zeros=False)
     return body
 
 
-def _sums_across_iterations(loop: Forall, scope: Scope) -> list[Assign]:
-    """Return the assignments by which several iterations of a loop add to the same element of a result."""
-    problem = scope.storage.problem
-    results = {s.target.tensor for s in problem.statements if s.target.tensor not in problem.temporaries}
-    found = [a for a in assignments(loop) if a.target.tensor in results]
-    return [a for a in found if not problem.with_parts(a.target.variables()).issuperset(loop.variables)]
-
-
-def _own_sum(assign: Assign, scope: Scope) -> _OwnSum:
-    name, copy = assign.target.tensor, scope.storage.copies.get(assign.target.tensor)
-    type_ = Type(assign.dtype) if copy is None else copy.type  # a `Widened` target has a copy in float64
-    own, copies = (Buffer(scope.fresh(f"{name} {what}").name, type_, -1, True) for what in ("of chunk", "copies"))
-    adds = copy is None and bool(scope.storage.problem.type_of[name].view_of)
-    return _OwnSum(scope.storage.by_name[name], own, copies, scope.storage.size_of(assign.target), adds)
-
-
-def _add_copies(each: _OwnSum, chunks: Expr, scope: Scope) -> Stmt:
+def _add_copies(each: _PrivateSum, chunks: Expr, scope: Scope) -> Stmt:
     """Add the copies of later chunks to the first chunk's copy, and write the sums to the target, or add them there."""
 
     def body(start: Expr, stop: Expr) -> Stmt:

@@ -140,61 +140,45 @@ class AssemblyCall:
 
         Raises JsparseError if the recipe contradicts its terms.
         """
-        given, flags = Parameters.read(self.params), iter(self.operands)
+        parameters, flags = Parameters.read(self.params), iter(self.operands)
+
+        def in_batch(type_: BufferType) -> BufferType:
+            return type_.with_leading_axis(parameters.batch) if self.is_batched else type_
+
         factors: list[BufferType] = []
         arrays: list[BufferType] = []
         for number, term in enumerate(self.terms):
             types = [type_.within(f"t{number} ") for type_ in buffer_types(term.problem)]
-            own = len(term.problem.operands)
-            factors += types[:own]
-            arrays += [
-                type_.with_leading_axis(given.batch) if next(flags, None) and self.is_batched else type_
-                for type_ in types[own : own + len(term.widths)]
-            ]
-        values = [BufferType(self.value_bytes, (Length(given.type.nse),))] if self.value_bytes else []
-        found = [
-            type_.with_leading_axis(given.batch) if self.is_batched else type_ for type_ in (*given.arrays(), *values)
-        ]
-        counted = len(factors), len(arrays), len(found)
+            first = len(term.problem.operands)
+            factors += types[:first]
+            of_term = types[first : first + len(term.widths)]
+            arrays += [in_batch(type_) if next(flags, None) else type_ for type_ in of_term]
+        results = [static_buffer_type(parameters.index_dtype, length) for length in parameters.type.array_lengths]
+        results += [BufferType(self.value_bytes, (Length(parameters.type.nse),))] if self.value_bytes else []
+        counted = len(factors), len(arrays), len(results)
         fits = all(map(self._fits, self.terms)) and (len(self.terms) == 1 or not self.is_ordered)
         if counted != (self.factors, len(self.operands), self.results) or not fits:
             raise JsparseError(
                 f"Expected an assembly recipe that fits its terms, but got {self.recipe[:80]!r}. Compile the program "
                 f"again with this version of jsparse."
             )
-        sources = [static_buffer_type(given.index_dtype, *[given.batch] * self.is_batched)] * self.has_source_count
+        sources = [in_batch(static_buffer_type(parameters.index_dtype))] * self.has_source_count
         table = HEAD + sum(3 + len(term.widths) for term in self.terms)
-        return [
-            static_buffer_type("int64", len(self.params)),
-            static_buffer_type("int64", table),
-            *sources,
-            *factors,
-            *arrays,
-            *found,
-        ]
-
-    def _nan(self) -> tuple[int, int]:
-        """Whether the dtype of the values has a NaN (0 or 1), and the bytes of NaN as an integer."""
-        if not self.value_bytes:
-            return 0, 0
-        problem = self.terms[0].problem
-        dtype = np.dtype(problem.type_of[problem.target.tensor].dtype)
-        if dtype.kind in "iub":
-            return 0, 0
-        return 1, int.from_bytes(np.array(np.nan, dtype).tobytes(), sys.byteorder)
+        tables = (static_buffer_type("int64", length) for length in (len(self.params), table))
+        return [*tables, *sources, *factors, *arrays, *map(in_batch, results)]
 
     def _fits(self, term: AssemblyTerm) -> bool:
         """Whether the kernels of a term fit the buffers that the routine passes (`csrc/routines/terms.h`)."""
-        problem, given = term.problem, Parameters.read(self.params)
-        wanted = (Coordinates.LEVELS, bool(self.value_bytes)) if self.is_ordered else (Coordinates.COLUMNS, False)
+        problem, parameters = term.problem, Parameters.read(self.params)
+        layout = (Coordinates.LEVELS, bool(self.value_bytes)) if self.is_ordered else (Coordinates.COLUMNS, False)
         target = problem.type_of[problem.target.tensor]
         widths = target.dtype, problem.column_dtype if self.value_bytes else target.dtype
         sizes = [problem.size[str(var)] for var in problem.target.indices]
         return (
-            problem.output == Write(*wanted)
+            problem.output == Write(*layout)
             and problem.ordered == self.is_ordered
-            and sizes == list(given.type.shape)
-            and widths[1] == given.index_dtype
+            and sizes == list(parameters.type.shape)
+            and widths[1] == parameters.index_dtype
             and self.value_bytes in (0, np.dtype(widths[0]).itemsize)
             and not any(type_.batch_axes for type_ in problem.patterns)
         )
@@ -203,13 +187,13 @@ class AssemblyCall:
         """Find the index arrays of all terms. Raises what `arrays_of_patterns` raises, and JsparseError if `bound`
         names more arrays than the terms have."""
         bound, numbers = iter(self.bound.split()), iter(self.operands)
-        found: list[np.ndarray] = []
+        every: list[np.ndarray] = []
         for term in self.terms:
             names = [OPERAND if flag else next(bound, "") for flag in islice(numbers, len(term.widths))]
-            found += [array for arrays in arrays_of_patterns(term.problem, names) for array in arrays]
+            every += [array for arrays in arrays_of_patterns(term.problem, names) for array in arrays]
         if next(bound, None) is not None:
-            raise JsparseError(f"Expected {len(found)} names of index arrays for an assembly, but there are more.")
-        return found
+            raise JsparseError(f"Expected {len(every)} names of index arrays for an assembly, but there are more.")
+        return every
 
     @property
     def is_batched(self) -> bool:
@@ -224,7 +208,13 @@ class AssemblyCall:
         """The parameters and the table of terms (`csrc/routines/terms.h`), and the kernels that must outlive the
         table."""
         limit = Parameters.read(self.params).type.limit or (-1, 0)
-        table = [self.factors, self.value_bytes, *self._nan(), int(self.has_source_count), *limit, len(self.terms)]
+        nan = 0, 0
+        if self.value_bytes:  # whether their dtype has a NaN, and its bytes as an integer
+            problem = self.terms[0].problem
+            dtype = np.dtype(problem.type_of[problem.target.tensor].dtype)
+            if dtype.kind not in "iub":
+                nan = 1, int.from_bytes(np.array(np.nan, dtype).tobytes(), sys.byteorder)
+        table = [self.factors, self.value_bytes, *nan, int(self.has_source_count), *limit, len(self.terms)]
         alive: list[CompiledKernel] = []
         operands = iter(self.operands)
         for term in self.terms:

@@ -30,7 +30,7 @@ from itertools import islice
 
 import numpy as np
 
-from jsparse.compiler.problem import PatternType, Problem
+from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.layout import pattern_type
 from jsparse.compiler.schedule.search.row_blocks import in_row_blocks
 from jsparse.errors import PatternError, short_repr
@@ -93,31 +93,26 @@ def arrays_of_patterns(problem: Problem, names: Sequence[str]) -> Iterator[tuple
     Raises PatternError if index arrays of a static pattern are operands, if index arrays of a dynamic pattern are
     bound, or if a bound pattern does not have the levels, the dtype, the sizes and the entries that the problem states.
     """
-    left = iter(names)
+    every_name = iter(names)
     for n, stated in enumerate(problem.patterns):
-        own = list(islice(left, sum(len(level.kind.arrays) for level in stated.levels)))
-        if own == [OPERAND] * len(own) and (stated.dynamic or not own):
+        bound = list(islice(every_name, sum(len(level.kind.arrays) for level in stated.levels)))
+        if bound == [OPERAND] * len(bound) and (stated.dynamic or not bound):
             yield ()
             continue
-        stems = {name.rpartition("/")[0] for name in own}
-        if len(stems) != 1 or OPERAND in own or own != [f"{min(stems)}/{m}" for m in range(len(own))]:
-            wanted = "are operands" if stated.dynamic else "are bound"
-            raise PatternError(f"Expected all index arrays of pattern {n}, {stated}, which {wanted}, but got {own}.")
-        found = _find(own[0])[0].target
+        stems = {name.rpartition("/")[0] for name in bound}
+        if len(stems) != 1 or OPERAND in bound or bound != [f"{min(stems)}/{m}" for m in range(len(bound))]:
+            place = "are operands" if stated.dynamic else "are bound"
+            raise PatternError(f"Expected all index arrays of pattern {n}, {stated}, which {place}, but got {bound}.")
+        pattern, constants = _find(bound[0])[0].target, stated.constant_indices
         sizes = tuple(problem.size[var] for var in problem.level_variables[n])
-        if not _is_stated(found, stated, sizes):
-            raise PatternError(f"Expected a pattern {stated} of sizes {sizes}, but {own[0]} is of {found!r}.")
-        yield found.arrays
-
-
-def _is_stated(found: Pattern, stated: PatternType, sizes: tuple[int | None, ...]) -> bool:
-    """Whether the core of a pattern has the type and the level sizes that a recipe states."""
-    constants = stated.constant_indices
-    return (
-        pattern_type(found) == replace(stated, constant_indices=())
-        and tuple(found.shape[dim] for dim in found.format.order[: len(sizes)]) == sizes
-        and (not constants or constants == tuple(tuple(array.tolist()) for array in found.arrays))
-    )
+        is_stated = (
+            pattern_type(pattern) == replace(stated, constant_indices=())
+            and tuple(pattern.shape[dim] for dim in pattern.format.order[: len(sizes)]) == sizes
+            and (not constants or constants == tuple(tuple(array.tolist()) for array in pattern.arrays))
+        )
+        if not is_stated:
+            raise PatternError(f"Expected a pattern {stated} of sizes {sizes}, but {bound[0]} is of {pattern!r}.")
+        yield pattern.arrays
 
 
 def _find(name: str) -> tuple[Relayout, str]:
@@ -170,23 +165,21 @@ def read_carried(text: str, arrays: Sequence[np.ndarray] | None) -> tuple[Patter
         read = _CARRIED.fullmatch(part)
         if read is None:
             raise PatternError(f"Expected the description of a pattern, but got {part!r}.")
-        format = _read_format(read["format"])
-        own, at = None if arrays is None else arrays[at : at + len(format.arrays)], at + len(format.arrays)
-        pattern = find_pattern(read["digest"])
-        if pattern is None and own is None:
+        format = Format(_read_blocks(read["format"]).plain_levels)
+        carried, at = None if arrays is None else arrays[at : at + len(format.arrays)], at + len(format.arrays)
+        pattern, digest = find_pattern(read["digest"]), read["digest"]
+        if pattern is None and carried is None:
             return None
-        patterns.append(pattern or _restore_pattern(read["digest"], _read_shape(read["shape"]), format, own or ()))
+        if pattern is None:
+            shape = tuple(map(int, read["shape"].split("x"))) if read["shape"] else ()
+            pattern = Pattern(shape, format, carried or ())
+            if pattern.digest != digest:
+                raise PatternError(
+                    f"Expected the index arrays of the sparse pattern {digest[:12]}… in this exported program, but got "
+                    f"those of {pattern!r}: the program was changed or damaged. Export it again."
+                )
+        patterns.append(pattern)
     return tuple(patterns)
-
-
-def _restore_pattern(digest: str, shape: tuple[int, ...], format: Format, arrays: Sequence[np.ndarray]) -> Pattern:
-    pattern = Pattern(shape, format, arrays)
-    if pattern.digest != digest:
-        raise PatternError(
-            f"Expected the index arrays of the sparse pattern {digest[:12]}… in this exported program, but got those "
-            f"of {pattern!r}: the program was changed or damaged. Export it again."
-        )
-    return pattern
 
 
 def _require_pattern(digest: str) -> Pattern:
@@ -211,14 +204,6 @@ def _write_levels(levels: Sequence[DigitLevel]) -> str:
         digit = "" if level.is_whole else f"_{level.stride}{size}"
         texts.append(f"{level.kind.letters[not level.unique]}{level.dim}{digit}")
     return "".join(texts)
-
-
-def _read_shape(text: str) -> tuple[int, ...]:
-    return tuple(map(int, text.split("x"))) if text else ()
-
-
-def _read_format(text: str) -> Format:
-    return Format(_read_blocks(text).plain_levels)
 
 
 def _read_blocks(text: str) -> Blocks:

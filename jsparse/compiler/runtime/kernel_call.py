@@ -76,9 +76,7 @@ def title_of(recipe: str) -> str:
     if is_routine(recipe):
         return read_routine(recipe).title
     if is_assembly(recipe):
-        call = read_assembly(recipe)
-        found = dict.fromkeys(_title(term.problem) for term in call.terms)
-        return "; ".join(found)
+        return "; ".join(dict.fromkeys(_title(term.problem) for term in read_assembly(recipe).terms))
     return _title(read_recipe(recipe)[0])
 
 
@@ -109,7 +107,6 @@ class RunnableKernel:
 
     @property
     def buffer_count(self) -> int:
-        """The number of buffers."""
         return self.signature[0]
 
 
@@ -150,30 +147,28 @@ def call_of(problem: Problem, schedules: tuple[Schedule, ...], bound: tuple[str,
 
 def kernel_of(recipe: str) -> RunnableKernel:
     """The compiled kernel of a recipe: from memory, from disk, or compiled now."""
+    # One thread compiles at a time, so a kernel that two threads ask for is compiled once.
     name = digest(recipe)
     with _lock:
-        found = _kernels.pop(name, None) or _load_or_compile(recipe)
-        _kernels[name] = found
+        kernel = _kernels.pop(name, None)
+        if kernel is None:
+            backend = BACKENDS[backend_of(recipe)]
+            kernel = _load(recipe, backend) or _compile(recipe, backend)
+        _kernels[name] = kernel  # the last one in order is the most recently used
         while len(_kernels) > KEPT_KERNELS:
             _kernels.popitem(last=False)
-        return found
+        return kernel
 
 
-def _load_or_compile(recipe: str) -> RunnableKernel:
-    backend = BACKENDS[backend_of(recipe)]
-    return _load_from_disk(recipe, backend) or _compile(recipe, backend)
-
-
-def _load_from_disk(recipe: str, backend: Backend) -> RunnableKernel | None:
+def _load(recipe: str, backend: Backend) -> RunnableKernel | None:
+    """Load a kernel from disk, where each process looks before it compiles: linking takes less than 1 ms."""
     linker = backend.linker
     if linker is None:
         return None
     with stage("disk cache"):
-        found = cache.load(recipe, linker)
-        if found is None:
-            return None
+        stored = cache.load(recipe, linker)
         try:
-            return RunnableKernel(linker.link(found.object_code), found.signature)
+            return None if stored is None else RunnableKernel(linker.link(stored.object_code), stored.signature)
         except RuntimeError:  # for example, the code calls a function that this machine's C library lacks
             return None
 
@@ -203,62 +198,55 @@ def bind(call: KernelCall, patterns: tuple[Pattern, ...] = ()) -> _native.Call:
 
     Raises JsparseError if something that the call states is wrong: see `recipe.check_problem` and `bound_arrays`.
     """
-    known = _native.find_call(call.key)
-    if known is not None:
-        return known
+    bound = _native.find_call(call.key)
+    if bound is not None:
+        return bound
+    owner: object = None
     if is_routine(call.recipe):
         routine = read_routine(call.recipe)
+        address, slots, arrays, results = routine.address, routine.slots, [routine.table()], routine.results
         signature = encode_buffers(routine.buffer_types)
-        arrays, results = [routine.table()], routine.results
-        return _bind_native_call(call, routine.address, routine.slots, arrays, None, signature, results)
-    if is_assembly(call.recipe):
+    elif is_assembly(call.recipe):
         assembly = replace(read_assembly(call.recipe), bound=call.bound)
-        bound, signature = assembly.find_bound_arrays(), encode_buffers(assembly.buffer_types)
+        arrays, signature = assembly.find_bound_arrays(), encode_buffers(assembly.buffer_types)
         tables, alive = assembly.tables(lambda recipe: kernel_of(recipe).code)
-        arrays, results, owner = [*tables, *bound], assembly.results, (alive, patterns)
-        return _bind_native_call(call, assembly.address, assembly.slots, arrays, owner, signature, results)
-    return _bind_kernel(call, patterns)
+        address, slots, arrays, results = assembly.address, assembly.slots, [*tables, *arrays], assembly.results
+        owner = (alive, patterns)
+    else:
+        kernel, slots, arrays, signature = _bind_kernel(call)
+        results = len(read_recipe(call.recipe)[0].results)
+        address, owner = kernel.code.address, (kernel, patterns)
+    texts = call.recipe, call.bound
+    return _native.bind_call(call.key, address, slots, arrays, owner, False, signature, results, *texts)
 
 
-def _bind_kernel(call: KernelCall, patterns: tuple[Pattern, ...]) -> _native.Call:
+def _bind_kernel(call: KernelCall) -> tuple[RunnableKernel, list[int], list[np.ndarray], list[int]]:
+    """The kernel of a call, the slots of its buffers, the arrays that are bound, and the signature of the buffers."""
     problem, schedules = read_recipe(call.recipe)
     names, results = call.names, len(problem.results)
     count = sum(len(level.kind.arrays) for type_ in problem.patterns for level in type_.levels)
+    others = names[count:]
     if not problem.patterns:
         arrays = [find_array(name) for name in names if name != OPERAND]
     else:
-        arrays = [array for found in arrays_of_patterns(problem, names[:count]) for array in found]
-    kernel, rest = kernel_of(call.recipe), names[count:]
+        arrays = [array for of_pattern in arrays_of_patterns(problem, names[:count]) for array in of_pattern]
+    kernel = kernel_of(call.recipe)
     signature = kernel.signature
     match problem.output:
-        case Write(coordinates=Coordinates.NONE) if rest in ([], [OPERAND]) and OPERAND not in names[:count]:
+        case Write(coordinates=Coordinates.NONE) if others in ([], [OPERAND]) and OPERAND not in names[:count]:
             counts = chunk_counts(problem, schedules, arrays, backend_of(call.recipe))
             arrays.append((np.cumsum(counts) - counts).astype(np.int32))
             *before, values = buffer_types(problem)
             signature = encode_buffers([*before, static_buffer_type(values.dtype, int(counts.sum()))])
-            slots = _slots(call, [*names[:count], STARTS], kernel.buffer_count, results, unused=len(rest))
-        case Compute() if not rest or not problem.patterns:
+            slots = _slots(call, [*names[:count], STARTS], kernel.buffer_count, results, unused=len(others))
+        case Compute() if not others or not problem.patterns:
             slots = _slots(call, names, kernel.buffer_count, results)
         case _:
             raise JsparseError(
                 f"Expected a kernel that computes values from {count} index arrays, but the recipe states "
                 f"{problem.output} from {len(names)}. Export the program again."
             )
-    owner = (kernel, patterns)
-    return _bind_native_call(call, kernel.code.address, slots, arrays, owner, signature, results)
-
-
-def _bind_native_call(
-    call: KernelCall,
-    address: int,
-    slots: Sequence[int],
-    arrays: Sequence[np.ndarray],
-    owner: object,
-    signature: Sequence[int],
-    results: int,
-) -> _native.Call:
-    texts = call.recipe, call.bound
-    return _native.bind_call(call.key, address, slots, arrays, owner, False, signature, results, *texts)
+    return kernel, slots, arrays, signature
 
 
 def chunk_counts(

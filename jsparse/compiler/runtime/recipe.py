@@ -41,11 +41,15 @@ VERSION = 11
 
 def write_recipe(problem: Problem, schedules: tuple[Schedule, ...], backend: str = DEFAULT) -> str:
     """Write the recipe of a backend's kernel that runs `problem` with these schedules (see `schedule.build_loops`)."""
+    axes_of_tensors = [
+        [axis.dim if isinstance(axis, Dense) else [axis.pattern, *axis.dims] for axis in tensor.axes]
+        for tensor in problem.tensors
+    ]
     value = {
         **({} if backend == DEFAULT else {"backend": backend}),
         "version": VERSION,
         "statements": [_write_statement(statement) for statement in problem.statements],
-        "tensors": [[t.name, t.dtype, [_write_axis(axis) for axis in t.axes]] for t in problem.tensors],
+        "tensors": [[t.name, t.dtype, axes] for t, axes in zip(problem.tensors, axes_of_tensors, strict=True)],
         **({"views": views} if (views := {t.name: t.view_of for t in problem.tensors if t.view_of}) else {}),
         "patterns": [_write_pattern(pattern) for pattern in problem.patterns],
         "walks": problem.walks,
@@ -95,7 +99,7 @@ def _read(text: str) -> tuple[Problem, tuple[Schedule, ...], str]:
         problem = Problem(
             tuple(_read_statement(statement) for statement in value["statements"]),
             tuple(
-                TensorType(name, dtype, tuple(map(_read_axis, axes)), str(value.get("views", {}).get(name, "")))
+                TensorType(name, dtype, _read_axes(axes), str(value.get("views", {}).get(name, "")))
                 for name, dtype, axes in value["tensors"]
             ),
             tuple(_read_pattern(pattern) for pattern in value["patterns"]),
@@ -109,17 +113,15 @@ def _read(text: str) -> tuple[Problem, tuple[Schedule, ...], str]:
         )
         check_problem(problem)
         schedules = tuple(Schedule.parse("\n".join(map(str, lines))) for lines in value["schedules"])
-        return problem, schedules, _read_backend(value.get("backend", DEFAULT))
+        backend = value.get("backend", DEFAULT)
+        if not isinstance(backend, str) or backend not in BACKENDS:
+            backends = " or ".join(BACKENDS)
+            raise JsparseError(f"Expected a recipe by the backend {backends}, but got {short_repr(backend)}.")
+        return problem, schedules, backend
     except (AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError) as error:
         if isinstance(error, JsparseError):
             raise
         raise JsparseError(f"Expected the recipe of a kernel, but got {text[:80]!r}…: {error}") from error
-
-
-def _read_backend(name: Any) -> str:
-    if not isinstance(name, str) or name not in BACKENDS:
-        raise JsparseError(f"Expected a recipe by the backend {' or '.join(BACKENDS)}, but got {short_repr(name)}.")
-    return name
 
 
 def digest(*parts: str) -> str:
@@ -188,12 +190,8 @@ def _read_scalar(value: Any) -> Scalar:
     raise JsparseError(f"Expected a scalar expression, but got {short_repr(value)}.")
 
 
-def _write_axis(axis: Axis) -> Any:
-    return axis.dim if isinstance(axis, Dense) else [axis.pattern, *axis.dims]
-
-
-def _read_axis(value: Any) -> Axis:
-    return Dense(int(value)) if isinstance(value, int) else Positions(int(value[0]), tuple(map(int, value[1:])))
+def _read_axes(axes: Any) -> tuple[Axis, ...]:
+    return tuple(Dense(int(x)) if isinstance(x, int) else Positions(int(x[0]), tuple(map(int, x[1:]))) for x in axes)
 
 
 def _write_pattern(pattern: PatternType) -> list[Any]:
@@ -232,8 +230,8 @@ def _expect(holds: bool, what: str) -> None:
 
 
 def _distinct(items: Iterable[Hashable]) -> bool:
-    found = list(items)
-    return len(set(found)) == len(found)
+    every = list(items)
+    return len(set(every)) == len(every)
 
 
 def _check_sizes(problem: Problem) -> None:
@@ -276,21 +274,19 @@ def _check_tensor(problem: Problem, tensor: TensorType) -> None:
     positions = [axis for axis in tensor.axes if isinstance(axis, Positions)]
     _expect(len(positions) <= 1, f"at most one axis of {tensor.name} over positions")
     for axis in positions:
-        known = 0 <= axis.pattern < len(problem.patterns)
-        _expect(known and len(axis.dims) == len(problem.patterns[axis.pattern].levels), f"a pattern for {tensor}")
+        exists = 0 <= axis.pattern < len(problem.patterns)
+        _expect(exists and len(axis.dims) == len(problem.patterns[axis.pattern].levels), f"a pattern for {tensor}")
     if tensor.name in problem.temporaries:
         _check_temporary(problem, tensor)
     if tensor.view_of:
-        counts = {_target_elements(problem, name) for name in (tensor.name, tensor.view_of)}
+        counts = set[int | None]()
+        for statement in problem.statements:
+            if statement.target.tensor in (tensor.name, tensor.view_of):
+                # The number of elements is unknown if a size is, or if an index is read from a table.
+                sizes = [None if isinstance(v, Access) else problem.size[v] for v in statement.target.indices]
+                numbers = [size for size in sizes if size is not None]
+                counts.add(prod(numbers) if len(numbers) == len(sizes) else None)
         _expect(len(counts) == 1 and None not in counts, f"as many elements in '{tensor}' as in what it views")
-
-
-def _target_elements(problem: Problem, name: str) -> int | None:
-    """The number of elements of a dense target; None if a size is unknown, or an index is read from a table."""
-    (target,) = (s.target for s in problem.statements if s.target.tensor == name)
-    sizes = [None if isinstance(v, Access) else problem.size[v] for v in target.indices]
-    known_sizes = [size for size in sizes if size is not None]
-    return prod(known_sizes) if len(known_sizes) == len(sizes) else None
 
 
 def _check_temporary(problem: Problem, tensor: TensorType) -> None:
@@ -304,9 +300,9 @@ def _check_temporary(problem: Problem, tensor: TensorType) -> None:
         trailing = list(takewhile(lambda pair: pair[0].kind.is_full, reversed(list(levels))))
         sizes += [problem.size[var] for _, var in trailing]
         entries = POSITIONS if len(trailing) < len(problem.patterns[number].levels) else 1
-    known = [size for size in sizes if size is not None]
-    bytes_ = entries * prod(known) * np.dtype(tensor.dtype).itemsize
-    _expect(len(known) == len(sizes) and bytes_ <= LARGEST, f"a size for the temporary {tensor}")
+    numbers = [size for size in sizes if size is not None]
+    bytes_ = entries * prod(numbers) * np.dtype(tensor.dtype).itemsize
+    _expect(len(numbers) == len(sizes) and bytes_ <= LARGEST, f"a size for the temporary {tensor}")
 
 
 def _check_accesses(problem: Problem) -> None:
@@ -316,8 +312,8 @@ def _check_accesses(problem: Problem) -> None:
             tensor = problem.type_of[access.tensor]
             dims = [d for axis in tensor.axes for d in ([axis.dim] if isinstance(axis, Dense) else axis.dims)]
             assembled = problem.is_assembly and access.tensor in targets
-            wanted = [] if assembled else list(range(len(access.indices)))
-            _expect(sorted(dims) == wanted, f"storage axes of {access} that have each dimension once")
+            expected = [] if assembled else list(range(len(access.indices)))
+            _expect(sorted(dims) == expected, f"storage axes of {access} that have each dimension once")
         for index in outer.indirections():
             tensor = problem.type_of[index.tensor]
             _expect(tensor.positions is None and np.dtype(tensor.dtype).kind in "iu", f"integers in {index}")

@@ -84,16 +84,18 @@ class Routine:
 
         Raises JsparseError if the recipe states a number of operands or results that the routine does not have.
         """
-        given = Parameters.read(self.params)
-        read, made = given.buffers(self.name)
-        if (len(read), len(made)) != (self.operands, self.results):
+        parameters = Parameters.read(self.params)
+        operands, results = parameters.buffers(self.name)
+        if (len(operands), len(results)) != (self.operands, self.results):
             raise JsparseError(
-                f"Expected {len(read)} operands and {len(made)} results of the routine {self.name}, but its recipe has "
-                f"{self.operands} and {self.results}. Compile the program again with this version of jsparse."
+                f"Expected {len(operands)} operands and {len(results)} results of the routine {self.name}, but its "
+                f"recipe has {self.operands} and {self.results}. Compile the program again with this version of "
+                f"jsparse."
             )
-        types = [*read, *made]
-        batch = [buffer.with_leading_axis(given.batch) for buffer in types] if self.is_batched else types
-        return [static_buffer_type("int64", len(self.params)), *batch]
+        types = [*operands, *results]
+        if self.is_batched:
+            types = [buffer.with_leading_axis(parameters.batch) for buffer in types]
+        return [static_buffer_type("int64", len(self.params)), *types]
 
     @property
     def bound(self) -> str:
@@ -180,8 +182,8 @@ class Parameters:
         if len(params) < HEAD or len(params) != HEAD + 4 * params[7]:
             raise JsparseError(f"Expected {HEAD} parameters and four for each level, but got {len(params)}.")
         version, flags, batch, inputs, nse, width, kind, _ = params[:HEAD]
-        known = version == VERSION and 0 <= flags < 2 * GIVES_NUMBERS and (flags & BATCHED or batch == 1)
-        if not known or max(params) > MOST:
+        is_valid = version == VERSION and 0 <= flags < 2 * GIVES_NUMBERS and (flags & BATCHED or batch == 1)
+        if not is_valid or max(params) > MOST:
             raise JsparseError(f"Expected parameters of version {VERSION}, but got {tuple(params)}.")
         rows = [params[n : n + 4] for n in range(HEAD, len(params), 4)]
         kinds = [kind for kind in (kind_of_code(row[0]) for row in rows) if kind is not None]
@@ -199,59 +201,38 @@ class Parameters:
         """The name of the dtype of the index arrays."""
         return "int64" if self.flags & WIDE_INDEX else "int32"
 
-    def arrays(self) -> list[BufferType]:
-        """The types of the index arrays."""
-        return [static_buffer_type(self.index_dtype, length) for length in self.type.array_lengths]
-
     def buffers(self, name: RoutineName) -> tuple[list[BufferType], list[BufferType]]:
         """The types of the operands and the types of the results, without the batch axis."""
         slots = "int64" if self.flags & WIDE_SLOTS else "int32"
-        given = "int64" if self.flags & WIDE_COORDINATES else "int32"
-        arrays, ndim, nse, faults = self.arrays(), len(self.type.shape), self.type.nse, static_buffer_type("int32")
+        coordinate = "int64" if self.flags & WIDE_COORDINATES else "int32"
+        of, shape, inputs, nse = static_buffer_type, self.type.shape, self.inputs, self.type.nse
+        ndim = len(shape)
+        arrays, faults = [of(self.index_dtype, length) for length in self.type.array_lengths], of("int32")
         match name:
             case "assemble":
-                found = [
-                    static_buffer_type(slots, self.inputs),
-                    static_buffer_type(slots, nse + 1),
-                    static_buffer_type(slots, self.inputs),
-                ]
-                return [static_buffer_type(given, ndim, self.inputs)], [*arrays, *found]
+                runs = [of(slots, inputs), of(slots, nse + 1), of(slots, inputs)]
+                return [of(coordinate, ndim, inputs)], [*arrays, *runs]
             case "draw":
-                shape = self.type.shape[:2]
-                return [static_buffer_type("uint32", 2), static_buffer_type(given, *shape[:1])], [
-                    static_buffer_type(given, *shape)
-                ]
+                return [of("uint32", 2), of(coordinate, *shape[:1])], [of(coordinate, *shape[:2])]
             case "number":
-                leading = BufferType(given, (Length(0, "leading"),))
-                return [leading, static_buffer_type(given, self.inputs)], [
-                    static_buffer_type(given, self.inputs),
-                    static_buffer_type(given, nse),
-                ]
+                leading = BufferType(coordinate, (Length(0, "leading"),))
+                return [leading, of(coordinate, inputs)], [of(coordinate, inputs), of(coordinate, nse)]
             case "expand":
-                return arrays, [static_buffer_type(self.index_dtype, ndim, nse)]
+                return arrays, [of(self.index_dtype, ndim, nse)]
             case "fit":
-                return [static_buffer_type(self.index_dtype)], [faults]
+                return [of(self.index_dtype)], [faults]
             case "nonzero":
-                return [static_buffer_type(self.element_bytes, *self.type.shape)], [
-                    *arrays,
-                    static_buffer_type(slots, nse),
-                ]
+                return [of(self.element_bytes, *shape)], [*arrays, of(slots, nse)]
             case "sort" | "largest":
-                numbers, starts = (
-                    static_buffer_type(self.element_bytes, self.inputs),
-                    static_buffer_type(self.index_dtype, nse + 1),
-                )
+                numbers, starts = of(self.element_bytes, inputs), of(self.index_dtype, nse + 1)
                 if name == "sort":
-                    places = static_buffer_type(self.index_dtype, self.inputs)
+                    places = of(self.index_dtype, inputs)
                     return [numbers, starts], [numbers if self.flags & GIVES_NUMBERS else places, places]
-                bools = static_buffer_type("bool", self.inputs)
-                return [numbers, starts, static_buffer_type("int32"), *[bools] * bool(self.flags & HAS_VALID)], [bools]
+                bools = of("bool", inputs)
+                return [numbers, starts, of("int32"), *[bools] * bool(self.flags & HAS_VALID)], [bools]
             case "swap":
-                *outer, rows, columns = self.type.shape
-                before, behind = (
-                    static_buffer_type(self.element_bytes, *outer, *x) for x in ((rows, columns), (columns, rows))
-                )
-                return [before], [behind]
+                *outer, rows, columns = shape
+                return [of(self.element_bytes, *outer, rows, columns)], [of(self.element_bytes, *outer, columns, rows)]
             case "validate":
                 return arrays, [faults]
             case "check":

@@ -23,10 +23,10 @@ def features() -> Mapping[str, bool]:
     Older releases of LLVM list no features on macOS. The name of the CPU, such as apple-m1, then implies its features.
     """
     try:
-        found: Mapping[str, bool] = llvm.get_host_cpu_features()
+        supported: Mapping[str, bool] = llvm.get_host_cpu_features()
     except RuntimeError:
         return {}
-    return found
+    return supported
 
 
 @cache

@@ -34,22 +34,21 @@ def append_kept(expr: ExprEmitter, stmt: Filter, first: Var) -> None:
     A mask disables the lanes after the end of the filter's range, in loads and gathers too. The numbers that pass are
     packed in a register and stored together. So a range shorter than a vector takes a single test.
     """
-    builder = expr.builder
-    before, left = (builder.trunc(x, I32) for x in _distances(expr, stmt, first))
+    builder, here = expr.builder, expr.value(first)
+    distances = builder.sub(here, expr.value(stmt.start)), builder.sub(expr.value(stmt.stop), here)
+    before, left = (builder.trunc(distance, I32) for distance in distances)
     active = builder.icmp_signed("<", NUMBERS, expr.splat(left, FILTER_LANES))
     mark = _Masked(expr, active).value(in_lanes(stmt.mark, stmt.var, first, FILTER_LANES))
     marked = builder.icmp_unsigned("!=", mark, ir.Constant(mark.type, None))
     keep, count = builder.and_(active, marked), expr.value(stmt.count)
-    packed = _compress_lanes(builder, builder.add(NUMBERS, expr.splat(before, FILTER_LANES)), keep)
+    # The numbers that pass move to the front of the vector.
+    numbers, name = builder.add(NUMBERS, expr.splat(before, FILTER_LANES)), f"v{FILTER_LANES}i32"
+    arguments = [numbers.type, MASK, numbers.type]
+    compress = _intrinsic(builder, f"llvm.experimental.vector.compress.{name}", numbers.type, arguments)
+    packed = builder.call(compress, [numbers, keep, ir.Constant(numbers.type, ir.Undefined)])
     expr.store(packed, stmt.found.type.with_lanes(FILTER_LANES), stmt.found, expr.address(stmt.found, count))
-    kept = builder.ctpop(builder.bitcast(keep, ir.IntType(FILTER_LANES)))
-    builder.store(builder.add(count, builder.zext(kept, I64)), expr.names[stmt.count.name])
-
-
-def _distances(expr: ExprEmitter, stmt: Filter, first: Var) -> tuple[Any, Any]:
-    """The distances of `first` from the start and from the end of the filter's range."""
-    here = expr.value(first)
-    return expr.builder.sub(here, expr.value(stmt.start)), expr.builder.sub(expr.value(stmt.stop), here)
+    count_of_kept = builder.ctpop(builder.bitcast(keep, ir.IntType(FILTER_LANES)))
+    builder.store(builder.add(count, builder.zext(count_of_kept, I64)), expr.names[stmt.count.name])
 
 
 class _Masked(ExprEmitter):
@@ -72,29 +71,18 @@ class _Masked(ExprEmitter):
         addresses.type = ir.VectorType(POINTER, expr.type.lanes)  # llvmlite takes it for one address
         is_byte = bytes_of(expr.type) == 1  # no instruction gathers bytes
         read = I32_LANES if is_byte else expr.type
-        found = self.read("gather", read, expr.buffer, addresses, addresses.type)
-        return self.of_memory(self.builder.trunc(found, BYTES), expr.type) if is_byte else found
+        elements = self.read("gather", read, expr.buffer, addresses, addresses.type)
+        return self.of_memory(self.builder.trunc(elements, BYTES), expr.type) if is_byte else elements
 
     def read(self, kind: str, type_: Type, buffer: Buffer, address: Any, addresses: ir.Type) -> Any:
         """Emit a load or a gather of the lanes in the mask."""
         result = llvm_type(type_)
-        suffix = f"{_name(type_)}.{f'v{type_.lanes}p0' if kind == 'gather' else 'p0'}"
+        # LLVM names an intrinsic by its vector of integers, and by one address or one for each lane.
+        suffix = f"v{type_.lanes}i{8 * bytes_of(type_)}.{f'v{type_.lanes}p0' if kind == 'gather' else 'p0'}"
         function = _intrinsic(self.builder, f"llvm.masked.{kind}.{suffix}", result, [addresses, I32, MASK, result])
         align = ir.Constant(I32, bytes_of(buffer.type))
         call = self.builder.call(function, [address, align, self.mask, ir.Constant(result, None)])
         return self.scopes.of_buffer(call, buffer.name)
-
-
-def _compress_lanes(builder: ir.IRBuilder, value: Any, keep: Any) -> Any:
-    """Move the kept lanes of a vector to its front."""
-    name, type_ = f"llvm.experimental.vector.compress.v{FILTER_LANES}i32", value.type
-    function = _intrinsic(builder, name, type_, [type_, MASK, type_])
-    return builder.call(function, [value, keep, ir.Constant(type_, ir.Undefined)])
-
-
-def _name(type_: Type) -> str:
-    """Return the suffix that names a vector type in the names of LLVM's intrinsics."""
-    return f"v{type_.lanes}i{8 * bytes_of(type_)}"
 
 
 def _intrinsic(builder: ir.IRBuilder, name: str, result: ir.Type, arguments: list[ir.Type]) -> Any:
@@ -158,7 +146,7 @@ class _Body:
             case nodes.Block(stmts=stmts):
                 for inner in stmts:
                     self.stmt(inner)
-            case nodes.Let(var=var, value=value):
+            case nodes.Bind(var=var, value=value):
                 self.names[var.name] = self.expr.value(value)
             case nodes.Declare(var=var, value=value):
                 initial = self.expr.value(value)
@@ -168,17 +156,26 @@ class _Body:
                 self.builder.store(self.expr.value(value), self.names[var.name])
             case nodes.Store():
                 self.store(stmt)
-            case nodes.For():
-                self.for_(stmt)
+            case nodes.For(var=var, start=start, stop=stop, step=step, body=body):
+                self.each(var, start, stop, step, lambda: self.stmt(body))
+            case nodes.While(condition=condition, body=body):
+                self.loop(lambda: self.expr.value(condition), lambda: self.stmt(body))
             case nodes.Filter():
                 self.filter(stmt)
-            case nodes.While():
-                self.while_(stmt)
-            case nodes.If():
-                self.if_(stmt)
-            case nodes.Parallel():
+            case nodes.If(condition=condition, then=then, otherwise=otherwise):
+                test = self.expr.value(condition)
+                if otherwise is None:
+                    with self.builder.if_then(test, likely=False if stmt.rare else None):
+                        self.stmt(then)
+                else:
+                    with self.builder.if_else(test) as (holds, fails):
+                        with holds:
+                            self.stmt(then)
+                        with fails:
+                            self.stmt(otherwise)
+            case nodes.ParallelFor():
                 self.parallel(stmt)
-            case nodes.Prefetch():
+            case nodes.PrefetchLines():
                 self.prefetch(stmt)
             case nodes.Borrow():
                 self.borrow(stmt)
@@ -207,25 +204,42 @@ class _Body:
             value = self.expr.combine(stmt.op, stmt.value.type, old, value, () if stmt.rounded else CONTRACT)
         self.expr.store(value, stmt.value.type, stmt.buffer, address)
 
-    def for_(self, loop: nodes.For) -> None:
-        self.each(loop.var, loop.start, loop.stop, loop.step, lambda: self.stmt(loop.body))
-
     def each(self, var: nodes.Var, first: nodes.Expr, last: nodes.Expr, step: int, inner: Callable[[], None]) -> None:
         """Emit a loop over `var` = `first`, `first + step`, …, up to but excluding `last`."""
         start, stop = self.expr.value(first), self.expr.value(last)
         before = self.builder.block
+
+        def test() -> Any:
+            counter = self.names[var.name] = self.builder.phi(I64, var.name)
+            counter.add_incoming(start, before)
+            return self.builder.icmp_signed("<", counter, stop)
+
+        def body() -> None:
+            counter = self.names[var.name]
+            inner()
+            after = self.builder.add(counter, ir.Constant(I64, step), flags=("nsw",))
+            counter.add_incoming(after, self.builder.block)
+
+        self.loop(test, body)
+
+    def loop(self, test: Callable[[], Any], inner: Callable[[], None]) -> None:
+        """Emit a loop that tests a condition at its head."""
         head, body, done = (self.builder.append_basic_block(n) for n in ("head", "body", "done"))
         self.builder.branch(head)
         self.builder.position_at_end(head)
-        counter = self.builder.phi(I64, var.name)
-        counter.add_incoming(start, before)
-        self.builder.cbranch(self.builder.icmp_signed("<", counter, stop), body, done)
+        self.builder.cbranch(test(), body, done)
         self.builder.position_at_end(body)
-        self.names[var.name] = counter
         loops = self.loops
         inner()
-        counter.add_incoming(self.builder.add(counter, ir.Constant(I64, step), flags=("nsw",)), self.builder.block)
-        self.repeat(head, self.loops == loops)
+        self.loops += 1
+        branch = self.builder.branch(head)
+        if self.loops == loops + 1:
+            # An innermost loop is aligned to 32 bytes. CPUs fetch code in blocks of 32 bytes: a loop of a few
+            # instructions takes a fifth longer if it crosses from one to the next, and LLVM aligns to 16 bytes only.
+            align = self.module.add_metadata(["llvm.loop.align", ir.Constant(I32, 32)])
+            metadata = values.MDValue(self.module, [], name=str(len(self.module.metadata)))
+            metadata.operands = (metadata, align)  # it refers to itself, so that no two loops share it
+            branch.set_metadata("llvm.loop", metadata)
         self.builder.position_at_end(done)
 
     def filter(self, stmt: nodes.Filter) -> None:
@@ -244,40 +258,9 @@ class _Body:
             with many:
                 self.stmt(unroll_filter(stmt))
 
-    def repeat(self, head: ir.Block, innermost: bool) -> None:
-        """Emit the branch back to the head of a loop. LLVM aligns the code of an `innermost` loop."""
-        self.loops += 1
-        branch = self.builder.branch(head)
-        if innermost:
-            branch.set_metadata("llvm.loop", _alignment_metadata(self.module))
-
-    def while_(self, loop: nodes.While) -> None:
-        head, body, done = (self.builder.append_basic_block(n) for n in ("head", "body", "done"))
-        self.builder.branch(head)
-        self.builder.position_at_end(head)
-        self.builder.cbranch(self.expr.value(loop.condition), body, done)
-        self.builder.position_at_end(body)
-        loops = self.loops
-        self.stmt(loop.body)
-        self.repeat(head, self.loops == loops)
-        self.builder.position_at_end(done)
-
-    def if_(self, branch: nodes.If) -> None:
-        condition = self.expr.value(branch.condition)
-        if branch.otherwise is None:
-            with self.builder.if_then(condition, likely=False if branch.rare else None):
-                self.stmt(branch.then)
-            return
-        with self.builder.if_else(condition) as (then, otherwise):
-            with then:
-                self.stmt(branch.then)
-            with otherwise:
-                self.stmt(branch.otherwise)
-
-    def prefetch(self, stmt: nodes.Prefetch) -> None:
+    def prefetch(self, stmt: nodes.PrefetchLines) -> None:
         """Prefetch each cache line for reading: into every level of cache, or into every level but the nearest one."""
-        type_ = ir.FunctionType(ir.VoidType(), [POINTER, I32, I32, I32])
-        intrinsic = self.module.globals.get("llvm.prefetch.p0") or ir.Function(self.module, type_, "llvm.prefetch.p0")
+        intrinsic = _intrinsic(self.builder, "llvm.prefetch.p0", ir.VoidType(), [POINTER, I32, I32, I32])
         first = self.expr.value(stmt.index)
         for n in range(0, max(stmt.length, 1), CACHE_LINE // bytes_of(stmt.buffer.type)):
             address = self.expr.address(stmt.buffer, self.builder.add(first, ir.Constant(I64, n)))
@@ -306,15 +289,15 @@ class _Body:
         self.builder._insert(function)
         return self.builder.call(function, arguments)
 
-    def parallel(self, loop: nodes.Parallel) -> None:
+    def parallel(self, loop: nodes.ParallelFor) -> None:
         """Emit context->parallel_for(context, count, run, &captured); `void run(captured*, chunk)` runs one chunk."""
         type_ = ir.FunctionType(ir.VoidType(), [POINTER, I64])
         run = ir.Function(self.module, type_, self.module.get_unique_name("run"))
         run.linkage = "internal"
         captured = _Captured(ir.IRBuilder(run.append_basic_block("entry")), run.args[0])
         context, dims = captured.capture(self.context), captured.capture(self.expr.dims)
-        buffers = _Found(lambda name: captured.capture(self.expr.buffers[name]))
-        names = _Found(lambda name: captured.capture(self.current(name)))
+        buffers = _Lazy(lambda name: captured.capture(self.expr.buffers[name]))
+        names = _Lazy(lambda name: captured.capture(self.current(name)))
         names[loop.var.name] = run.args[1]
         _Body(captured.builder, context, dims, buffers, names, self.scopes).stmt(loop.body)
         captured.builder.ret_void()
@@ -326,20 +309,8 @@ class _Body:
 
     def current(self, name: str) -> Any:
         """The current value of a variable, which is loaded if the variable has a stack slot."""
-        found = self.names[name]
-        return self.builder.load(found, typ=found.allocated_type) if isinstance(found, ir.AllocaInstr) else found
-
-
-def _alignment_metadata(module: ir.Module) -> values.MDValue:
-    """Return metadata that aligns the code of one loop to 32 bytes.
-
-    CPUs fetch code in blocks of 32 bytes. A loop of a few instructions takes a fifth longer if its code crosses from
-    one block to the next, and LLVM aligns loops to 16 bytes only.
-    """
-    align = module.add_metadata(["llvm.loop.align", ir.Constant(I32, 32)])
-    loop = values.MDValue(module, [], name=str(len(module.metadata)))
-    loop.operands = (loop, align)  # it refers to itself, so that no two loops share it
-    return loop
+        value = self.names[name]
+        return self.builder.load(value, typ=value.allocated_type) if isinstance(value, ir.AllocaInstr) else value
 
 
 class _Captured:
@@ -357,7 +328,7 @@ class _Captured:
             return _field_of(self.builder, self.frame, self.struct, len(self.values) - 1)
 
 
-class _Found(dict[str, Any]):
+class _Lazy(dict[str, Any]):
     """A map from names to values that calls `find` for a name at its first use."""
 
     def __init__(self, find: Callable[[str], Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -36,7 +36,8 @@ class Scopes:
 
     def __init__(self, module: ir.Module, kernel: Kernel) -> None:
         names = [buffer.name for buffer in kernel.buffers]
-        names += _names_of_local_arrays(kernel.body)
+        arrays = (node for node in nodes.nodes(kernel.body) if isinstance(node, nodes.LocalArray | nodes.Borrow))
+        names += [node.buffer.name for node in arrays]
         domain = module.add_metadata(["buffers"])
         self._own = {name: module.add_metadata([name, domain]) for name in names}
         self._scopes = {name: module.add_metadata([own]) for name, own in self._own.items()}
@@ -57,26 +58,13 @@ class Scopes:
         return load
 
 
-def _names_of_local_arrays(stmt: nodes.Stmt | None) -> Iterator[str]:
-    """Yield the names of the arrays that a statement allocates or borrows."""
-    match stmt:
-        case nodes.LocalArray(buffer=buffer):
-            yield buffer.name
-        case nodes.Borrow(buffer=buffer, body=body):
-            yield buffer.name
-            yield from _names_of_local_arrays(body)
-        case nodes.Block(stmts=stmts):
-            for inner in stmts:
-                yield from _names_of_local_arrays(inner)
-        case nodes.For(body=body) | nodes.While(body=body) | nodes.Parallel(body=body):
-            yield from _names_of_local_arrays(body)
-        case nodes.If(then=then, otherwise=otherwise):
-            yield from _names_of_local_arrays(then)
-            yield from _names_of_local_arrays(otherwise)
-
-
 # Multiply-adds may fuse. No other fast-math flag is set: NaN, Inf and the order of additions are part of the result.
 CONTRACT = ("contract",)
+
+# Methods of the builder. LLVM's integers have no sign; `//` and `%` take numbers that are not negative.
+FLOAT_OPERATORS = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
+INTEGER_OPERATORS = {"+": "add", "-": "sub", "*": "mul", "//": "udiv", "%": "urem"}
+INTEGER_OPERATORS |= {"&": "and_", "|": "or_", "<<": "shl", ">>": "lshr"}
 
 
 class ExprEmitter:
@@ -108,18 +96,21 @@ class ExprEmitter:
             case nodes.Const():
                 return self.constant(expr)
             case nodes.Var(name=name, type=type_):
-                found = self.names[name]
-                return self.builder.load(found, typ=llvm_type(type_)) if isinstance(found, ir.AllocaInstr) else found
-            case nodes.Binary():
-                return self.binary(expr)
-            case nodes.Compare():
-                return self.emit_comparison(expr)
+                bound = self.names[name]
+                return self.builder.load(bound, typ=llvm_type(type_)) if isinstance(bound, ir.AllocaInstr) else bound
+            case nodes.Binary(op=op, left=left, right=right):
+                return self.combine(op, expr.type, self.value(left), self.value(right))
+            case nodes.Compare(op=op, left=left, right=right):
+                # If a float is NaN, "!=" is true and all other comparisons are false.
+                compare = self.builder.fcmp_unordered if op == "!=" else self.builder.fcmp_ordered
+                compare = compare if left.type.is_float else integer_comparison(self.builder, left.type)
+                return compare(op, self.value(left), self.value(right))
             case nodes.LowestBit(value=value):
                 return self.builder.cttz(self.value(value), ir.Constant(ir.IntType(1), 1))
             case nodes.Select(condition=condition, then=then, otherwise=otherwise):
-                found = self.builder.select(self.value(condition), self.value(then), self.value(otherwise))
-                found.set_metadata("unpredictable", self.builder.module.add_metadata([]))  # else LLVM may branch
-                return found
+                selected = self.builder.select(self.value(condition), self.value(then), self.value(otherwise))
+                selected.set_metadata("unpredictable", self.builder.module.add_metadata([]))  # else LLVM may branch
+                return selected
             case nodes.Call(function=function, arguments=arguments):
                 return emit_function(self.builder, function, [(self.value(x), x.type) for x in arguments])
             case nodes.Load(buffer=buffer, index=index):
@@ -132,25 +123,17 @@ class ExprEmitter:
                 return Caster(self.builder).cast(self.value(value), value.type, expr.type)
             case nodes.Splat(value=value, lanes=lanes):
                 return self.splat(self.value(value), lanes)
-            case nodes.Widen(value=value, lanes=lanes, fill=fill):
+            case nodes.WidenLanes(value=value, lanes=lanes, fill=fill):
                 return self.widen(self.value(value), value.type, lanes, fill)
             case nodes.HorizontalReduce(value=value, op=op, lanes=lanes):
                 return self.fold(self.value(value), value.type, op, lanes)
-            case nodes.Vector(values=values):
+            case nodes.BuildVector(values=values):
                 return self.vector(values)
             case nodes.Extent():
                 return self.extent(expr)
             case nodes.Threads():
                 place = self.builder.gep(self.context, [ir.Constant(I32, 0), ir.Constant(I32, 1)], source_etype=CONTEXT)
                 return self.scopes.constant(self.builder.load(place, typ=I64))
-
-    def emit_comparison(self, compare: nodes.Compare) -> Any:
-        """Emit a comparison. If a float is NaN, "!=" is true and all other comparisons are false."""
-        values = self.value(compare.left), self.value(compare.right)
-        if compare.left.type.is_float:
-            unordered = compare.op == "!="
-            return (self.builder.fcmp_unordered if unordered else self.builder.fcmp_ordered)(compare.op, *values)
-        return integer_comparison(self.builder, compare.left.type)(compare.op, *values)
 
     def extent(self, extent: nodes.Extent) -> Any:
         """The size of a buffer along an axis, loaded from the table of shapes that the caller passes."""
@@ -176,10 +159,10 @@ class ExprEmitter:
         load = self.builder.load(address, align=bytes_of(type_), typ=memory_type(type_))
         return self.scopes.of_buffer(load, buffer.name)
 
-    def of_memory(self, found: Any, type_: Type) -> Any:
+    def of_memory(self, value: Any, type_: Type) -> Any:
         """Convert a loaded value from its form in memory to its form in registers."""
         is_bool = type_.dtype == "bool"
-        return self.builder.icmp_unsigned("!=", found, ir.Constant(found.type, None)) if is_bool else found
+        return self.builder.icmp_unsigned("!=", value, ir.Constant(value.type, None)) if is_bool else value
 
     def emit_gather(self, expr: nodes.Gather) -> Any:
         """Emit one load for each lane. Gather instructions took up to 2.6 times as long, measured on Cascade Lake."""
@@ -187,8 +170,8 @@ class ExprEmitter:
         vector = ir.Constant(memory_type(expr.type), ir.Undefined)
         for n in range(expr.type.lanes):
             address = self.address(expr.buffer, self.value(lane(expr.index, n)))
-            found = self.bytes_at(element, expr.buffer, address)
-            vector = self.builder.insert_element(vector, found, ir.Constant(I32, n))
+            loaded = self.bytes_at(element, expr.buffer, address)
+            vector = self.builder.insert_element(vector, loaded, ir.Constant(I32, n))
         return self.of_memory(vector, expr.type)
 
     def store(self, value: Any, type_: Type, buffer: nodes.Buffer, address: Any) -> None:
@@ -208,16 +191,13 @@ class ExprEmitter:
         scalar = ir.Constant(llvm_type(expr.type.scalar), number)
         return ir.Constant(llvm_type(expr.type), [scalar] * expr.type.lanes) if expr.type.lanes else scalar
 
-    def binary(self, expr: nodes.Binary) -> Any:
-        return self.combine(expr.op, expr.type, self.value(expr.left), self.value(expr.right))
-
     def combine(self, op: str, type_: Type, left: Any, right: Any, flags: tuple[str, ...] = CONTRACT) -> Any:
         """Emit `left op right` for two values of a type. `flags` are LLVM's flags of operations on floats."""
         if op in ("min", "max"):
             return self.extreme("<" if op == "min" else ">", type_, left, right)
         if type_.is_float:
-            return self.float_operators()[op](left, right, flags=flags)
-        return self.integer_operators()[op](left, right)
+            return getattr(self.builder, FLOAT_OPERATORS[op])(left, right, flags=flags)
+        return getattr(self.builder, INTEGER_OPERATORS[op])(left, right)
 
     def extreme(self, order: str, type_: Type, left: Any, right: Any) -> Any:
         """The smaller value (order "<") or the larger value (order ">"); NaN if a value is NaN."""
@@ -228,24 +208,6 @@ class ExprEmitter:
         # An ordered comparison with NaN is false and selects `left`, so only a NaN in `right` needs another test.
         first = self.builder.select(self.builder.fcmp_ordered(order, right, left), right, left)
         return self.builder.select(self.builder.fcmp_unordered("uno", right, right), right, first)
-
-    def float_operators(self) -> dict[str, Callable[..., Any]]:
-        build = self.builder
-        return {"+": build.fadd, "-": build.fsub, "*": build.fmul, "/": build.fdiv}
-
-    def integer_operators(self) -> dict[str, Callable[..., Any]]:
-        build = self.builder
-        return {
-            "+": build.add,
-            "-": build.sub,
-            "*": build.mul,
-            "//": build.udiv,
-            "%": build.urem,
-            "&": build.and_,
-            "|": build.or_,
-            "<<": build.shl,
-            ">>": build.lshr,
-        }
 
     def splat(self, value: Any, lanes: int) -> Any:
         vector = ir.VectorType(value.type, lanes)
@@ -284,10 +246,10 @@ class ExprEmitter:
         if alike and powers:
             return self.fold_together([self.value(x.value) for x in folds], folds[0].value.type, folds[0].op)
         type_ = values[0].type.with_lanes(len(values))
-        found = ir.Constant(llvm_type(type_), ir.Undefined)
+        vector = ir.Constant(llvm_type(type_), ir.Undefined)
         for n, value in enumerate(values):
-            found = self.builder.insert_element(found, self.value(value), ir.Constant(I32, n))
-        return found
+            vector = self.builder.insert_element(vector, self.value(value), ir.Constant(I32, n))
+        return vector
 
     def fold_together(self, vectors: list[Any], type_: Type, op: Add) -> Any:
         """Fold each vector to a scalar, as `fold` does, and return the scalars as the lanes of one vector.
@@ -296,7 +258,10 @@ class ExprEmitter:
         folded into one: one operand has the lower halves of the two vectors, and the other operand has the upper
         halves, so that no lane is idle.
         """
-        lanes, held = type_.lanes, 1  # of each vector that is left; the number of vectors that each one holds
+        # Invariant: each of `vectors` holds the partial sums of `held` of the vectors, `lanes` of each, side by side.
+        # Both loops combine the upper half of these lanes with the lower half, so the order of additions is that of
+        # `fold`.
+        lanes, held = type_.lanes, 1
         while lanes > max(len(vectors), 1):
             lanes //= 2
             halves = list(range(lanes)), list(range(lanes, 2 * lanes))

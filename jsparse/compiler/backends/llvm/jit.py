@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 OPTIMIZED = 3  # LLVM's highest optimisation level
 
+# llvmlite parses and optimizes modules in one context of LLVM, which only one thread may use at a time. Kernels become
+# object code before they are linked, so that the cache on disk holds what `link_object` takes, and a kernel that was
+# just compiled and one from disk come to life in the same way. Each is a library of its own, with a name of its own: it
+# is unloaded when the last reference to its `CompiledKernel` goes.
 _lock = hold_over_forks(threading.RLock())
 _names = count()
 
@@ -111,13 +115,8 @@ class Llvm:
 
     level: int = OPTIMIZED
 
-    @property
-    def name(self) -> str:
-        return "llvm"
-
-    @property
-    def title(self) -> str:
-        return "LLVM"
+    name = "llvm"
+    title = "LLVM"
 
     @property
     def linker(self) -> Llvm:

@@ -14,20 +14,6 @@ from llvmlite import ir
 from jsparse.compiler.backends.llvm.cpu import has_half_instructions
 from jsparse.compiler.dtypes import Type
 
-__all__ = [
-    "CONTEXT",
-    "I1",
-    "I32",
-    "I64",
-    "POINTER",
-    "Caster",
-    "bytes_of",
-    "integer_comparison",
-    "llvm_type",
-    "memory_type",
-]
-
-
 I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 POINTER = ir.PointerType()
 
@@ -94,30 +80,20 @@ class Caster:
         if source.is_narrow_float:
             return self.cast(self.widen_float(value, source), F32.with_lanes(source.lanes), target)
         if target.is_narrow_float:
-            single = F32.with_lanes(source.lanes)
-            return self.narrow_float(self.cast(value, source, single), target)
+            return self.narrow_float(self.cast(value, source, F32.with_lanes(source.lanes)), target)
+        build, into, wider = self.builder, llvm_type(target), bytes_of(target) - bytes_of(source)
+        if target.dtype == "bool":
+            differ = build.fcmp_unordered if source.is_float else build.icmp_unsigned
+            return differ("!=", value, ir.Constant(value.type, None))
+        if source.is_float and target.is_float:
+            return build.fpext(value, into) if wider > 0 else build.fptrunc(value, into)
         if source.is_float:
-            return self.of_float(value, source, target)
-        return self.of_integer(value, source, target)
-
-    def of_float(self, value: Any, source: Type, target: Type) -> Any:
-        into = llvm_type(target)
-        if target.dtype == "bool":
-            return self.builder.fcmp_unordered("!=", value, ir.Constant(value.type, None))
+            return build.fptosi(value, into) if target.is_signed else build.fptoui(value, into)
         if target.is_float:
-            wider = bytes_of(target) > bytes_of(source)
-            return self.builder.fpext(value, into) if wider else self.builder.fptrunc(value, into)
-        return self.builder.fptosi(value, into) if target.is_signed else self.builder.fptoui(value, into)
-
-    def of_integer(self, value: Any, source: Type, target: Type) -> Any:
-        into = llvm_type(target)
-        if target.dtype == "bool":
-            return self.builder.icmp_unsigned("!=", value, ir.Constant(value.type, None))
-        if target.is_float:
-            return self.builder.sitofp(value, into) if source.is_signed else self.builder.uitofp(value, into)
-        if source.dtype != "bool" and bytes_of(target) <= bytes_of(source):
-            return value if bytes_of(target) == bytes_of(source) else self.builder.trunc(value, into)
-        return self.builder.sext(value, into) if source.is_signed else self.builder.zext(value, into)
+            return build.sitofp(value, into) if source.is_signed else build.uitofp(value, into)
+        if source.dtype != "bool" and wider <= 0:
+            return build.trunc(value, into) if wider else value
+        return build.sext(value, into) if source.is_signed else build.zext(value, into)
 
     def widen_float(self, value: Any, source: Type) -> Any:
         """Convert a narrow float to float32. The conversion is exact."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.canonical import places_target
 from jsparse.compiler.loops.chain import path_to
-from jsparse.compiler.loops.domain import HorizontalReduce, Lanes, Tiles
+from jsparse.compiler.loops.domain import Lanes, Tiles, WorkspaceLanes
 from jsparse.compiler.loops.nest import Assign, Forall, LoopNest, Pack, Stmt, Where, Workspace
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.base import loops_of, with_loops
@@ -70,7 +70,7 @@ def _sum_in_workspace(nest: LoopNest, stmt: Stmt) -> Where:
         store: Stmt = Assign(statement.target, acc.access(), dtype, monoid)
         return Where(acc, producer, store if var is None else Forall(var, Lanes(), store))
     total = Workspace("total", dtype, monoid)
-    fold = Forall(var, HorizontalReduce(), Assign(total.access(), acc.access(), dtype, monoid))
+    fold = Forall(var, WorkspaceLanes(), Assign(total.access(), acc.access(), dtype, monoid))
     return Where(total, Where(acc, producer, fold), Assign(statement.target, total.access(), dtype, monoid))
 
 

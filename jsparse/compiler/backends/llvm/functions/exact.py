@@ -72,5 +72,5 @@ def _nearest(x: Vector) -> Vector:
 
     All floats from 2ᵐ on are integers, so the addition rounds.
     """
-    size, whole = x.magnitude(), 2.0**x.layout.mantissa
-    return select(size < whole, (size + whole) - whole, size).with_sign_of(x)
+    size, least_integer = x.magnitude(), 2.0**x.layout.mantissa
+    return select(size < least_integer, (size + least_integer) - least_integer, size).with_sign_of(x)

@@ -101,13 +101,8 @@ def expm1(x: Vector) -> Vector:
     largest = x.layout.bias  # 2^(bias + 1) is infinite
     is_larger = n > largest
     last = select(is_larger, x.constant(2.0), 1.0)
-    found = _expm1_scaled(r, select(is_larger, n.constant(largest), n)) * last
-    return select(x.equals(0.0), x, found)
-
-
-def _expm1_between(x: Vector) -> Vector:
-    """eˣ - 1 for 0 ≤ x ≤ 40."""
-    return _expm1_scaled(*_reduce_range(x))
+    result = _expm1_scaled(r, select(is_larger, n.constant(largest), n)) * last
+    return select(x.equals(0.0), x, result)
 
 
 def _expm1_scaled(r: Vector, n: Vector) -> Vector:
@@ -129,7 +124,7 @@ def _reduce_range(x: Vector) -> tuple[Vector, Vector]:
 
 
 def _integer(shifted: Vector) -> Vector:
-    """Return the integer n that the last bits of the float n + `Layout.shifter` hold."""
+    """Return the integer n that the last bits of the float n + `FloatLayout.shifter` hold."""
     return shifted.bits() - shifted.constant(shifted.layout.shifter).bits()
 
 
@@ -153,12 +148,12 @@ def log1p(x: Vector) -> Vector:
     """
     u = 1 + x
     added = u - 1
-    rest = (1 - (u - added)) + (x - added)
+    error = (1 - (u - added)) + (x - added)
     m, k = split(u)
     large = _LARGE_POWER[x.type.dtype]
     scale = x.power_of_two(0 - select(k > large, k.constant(large), k))
-    found = _sum((m - 1) + rest * scale, k)
-    return select(x.equals(0.0), x, _with_edges(x, -1.0, found))
+    result = _sum((m - 1) + error * scale, k)
+    return select(x.equals(0.0), x, _with_edges(x, -1.0, result))
 
 
 def split(x: Vector) -> tuple[Vector, Vector]:
@@ -185,22 +180,22 @@ def _sum(f: Vector, k: Vector) -> Vector:
     first, second = _LN2[f.type.dtype]
     s = f / (f + 2)
     z, half = s * s, 0.5 * f * f
-    rest = z * horner(z, _ATANH[f.type.dtype])
+    tail = z * horner(z, _ATANH[f.type.dtype])
     n = as_float(k, f)
-    small = muladd(s, half + rest, n * second)
+    small = muladd(s, half + tail, n * second)
     return muladd(n, first, f - (half - small))
 
 
-def _with_edges(x: Vector, pole: float, found: Vector) -> Vector:
-    """Return `found`, but -inf where x is the pole, NaN where x is below the pole, and inf where x is inf."""
-    found = select(x < math.inf, found, x)
-    return select(x > pole, found, select(x.equals(pole), x.constant(-math.inf), math.nan))
+def _with_edges(x: Vector, pole: float, value: Vector) -> Vector:
+    """Return `value`, but -inf where x is the pole, NaN where x is below the pole, and inf where x is inf."""
+    value = select(x < math.inf, value, x)
+    return select(x > pole, value, select(x.equals(pole), x.constant(-math.inf), math.nan))
 
 
 def tanh(x: Vector) -> Vector:
     """The hyperbolic tangent, within 2.6 ulp: e / (e + 2) with the sign of x, where e = exp(2 |x|) - 1."""
     size = x.magnitude().at_most(_ONE[x.type.dtype])
-    e = _expm1_between(size + size)
+    e = _expm1_scaled(*_reduce_range(size + size))  # neither overflows nor cancels for 0 ≤ 2 |x| ≤ 40
     return (e / (e + 2)).with_sign_of(x)
 
 

@@ -22,13 +22,13 @@ class Pair:
 
     def plus_pair(self, other: Pair) -> Pair:
         """The sum of two pairs."""
-        whole = sum_of(self.high, other.high)
-        return sum_of_ordered(whole.high, whole.low + (self.low + other.low))
+        total = sum_of(self.high, other.high)
+        return sum_of_ordered(total.high, total.low + (self.low + other.low))
 
     def times(self, other: Pair) -> Pair:
         """The product of two pairs."""
-        whole = product(self.high, other.high)
-        return sum_of_ordered(whole.high, whole.low + (self.high * other.low + self.low * other.high))
+        total = product(self.high, other.high)
+        return sum_of_ordered(total.high, total.low + (self.high * other.low + self.low * other.high))
 
 
 def sum_of(x: Vector, y: Vector) -> Pair:

@@ -32,10 +32,13 @@ _LN2 = (0.6931471805599453, 2.3190468138462996e-17)
 def power(x: Vector, y: Vector) -> Vector:
     """x to the power y, within 1.1 ulp, with the special cases of C's pow."""
     size = x.magnitude()
-    found = _wide_power(size, y) if x.type.dtype == "float64" else _narrow_power(size, y)
+    if x.type.dtype == "float64":
+        result = _wide_power(size, y)
+    else:
+        result = exp(y.cast("float64") * log(size.cast("float64"))).cast("float32")
     is_integer, half = trunc(y).equals(y), 0.5 * y
     is_odd = is_integer & _differ(trunc(half), half)
-    signed = select(x.bits() < 0, select(is_odd, -found, found), found)
+    signed = select(x.bits() < 0, select(is_odd, -result, result), result)
     # Noninteger powers of numbers below 0 are NaN, but noninteger powers of -0 and -inf are not.
     is_root = (x < 0.0) & (x > -math.inf) & _differ(trunc(y), y) & (y.magnitude() < math.inf)
     signed = select(is_root, x.constant(math.nan), signed)
@@ -47,21 +50,17 @@ def _differ(x: Vector, y: Vector) -> Vector:
     return (x < y) | (x > y)
 
 
-def _narrow_power(x: Vector, y: Vector) -> Vector:
-    return exp(y.cast("float64") * log(x.cast("float64"))).cast("float32")
-
-
 def _wide_power(x: Vector, y: Vector) -> Vector:
     """x to the power y in float64, for x ≥ 0, by a logarithm with twice as many digits as x.
 
     If log(x) is infinite or a product overflows, the result is exp(y log(x)) instead, which is 0 or infinity.
     """
     logarithm = _log_pair(x)
-    whole = product(y, logarithm.high)
-    low = whole.low + y * logarithm.low
+    exponent = product(y, logarithm.high)
+    low = exponent.low + y * logarithm.low
     simple = y * log(x)
     is_regular = (simple.magnitude() < 1e3) & (y.magnitude() < 1e30) & (x > 0.0) & (x < math.inf)
-    return exp_of_sum(select(is_regular, whole.high, simple), select(is_regular, low, 0.0))
+    return exp_of_sum(select(is_regular, exponent.high, simple), select(is_regular, low, 0.0))
 
 
 def _log_pair(x: Vector) -> Pair:
@@ -75,8 +74,8 @@ def _log_pair(x: Vector) -> Pair:
     tail = sum_of_ordered(m.constant(_TWO_THIRDS[0]), z.high * horner(z.high, _TAIL)).plus(_TWO_THIRDS[1])
     near_1 = Pair(2 * s.high, 2 * s.low).plus_pair(s.times(z).times(tail))
     n = as_float(k, x)
-    whole = product(n, x.constant(_LN2[0])).plus(n * _LN2[1])
-    return whole.plus_pair(near_1)
+    integral = product(n, x.constant(_LN2[0])).plus(n * _LN2[1])
+    return integral.plus_pair(near_1)
 
 
 def sqrt(x: Vector) -> Vector:
@@ -93,6 +92,6 @@ def cbrt(x: Vector) -> Vector:
     """The cube root, within 1.5 ulp: a step of Newton's method doubles the correct digits of exp(log(x) / 3)."""
     size = x.magnitude()
     near = exp(log(size) * (1 / 3))
-    found = near - (near - size / (near * near)) * (1 / 3)
+    root = near - (near - size / (near * near)) * (1 / 3)
     is_regular = (size > 0.0) & (size < math.inf)
-    return select(is_regular, found, size).with_sign_of(x)
+    return select(is_regular, root, size).with_sign_of(x)

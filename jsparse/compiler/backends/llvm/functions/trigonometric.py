@@ -40,23 +40,23 @@ _COSINE = (
 def sin(x: Vector) -> Vector:
     """The sine, within 0.6 ulp."""
     quarters, sine, cosine = _quarters_sine_cosine(x)
-    found = select(_has_bit(quarters, 1), cosine, sine)
-    return select(x.equals(0.0), x, select(_has_bit(quarters, 2), -found, found).cast("float32"))
+    result = select(_has_bit(quarters, 1), cosine, sine)
+    return select(x.equals(0.0), x, select(_has_bit(quarters, 2), -result, result).cast("float32"))
 
 
 def cos(x: Vector) -> Vector:
     """The cosine, within 0.6 ulp."""
     quarters, sine, cosine = _quarters_sine_cosine(x)
-    found = select(_has_bit(quarters, 1), sine, cosine)
-    return select(_has_bit(quarters + 1, 2), -found, found).cast("float32")
+    result = select(_has_bit(quarters, 1), sine, cosine)
+    return select(_has_bit(quarters + 1, 2), -result, result).cast("float32")
 
 
 def tan(x: Vector) -> Vector:
     """The tangent, within 0.6 ulp."""
     quarters, sine, cosine = _quarters_sine_cosine(x)
     is_odd = _has_bit(quarters, 1)
-    found = select(is_odd, -cosine, sine) / select(is_odd, sine, cosine)
-    return select(x.equals(0.0), x, found.cast("float32"))
+    result = select(is_odd, -cosine, sine) / select(is_odd, sine, cosine)
+    return select(x.equals(0.0), x, result.cast("float32"))
 
 
 def _quarters_sine_cosine(x: Vector) -> tuple[Vector, Vector, Vector]:
@@ -64,7 +64,16 @@ def _quarters_sine_cosine(x: Vector) -> tuple[Vector, Vector, Vector]:
     if x.type.dtype != "float32":
         raise ValueError(f"expected float32 for sin, cos and tan, but got {x.type.dtype}")
     wide = x.cast("float64")
-    parts = [_without_turns(wide * piece) for piece in _pieces(wide)]
+    # The size of each number determines the pieces of 1 / 2π that count. Whole turns of each product are left out.
+    size = wide.magnitude()
+    is_large, is_huge = (size > bound for bound in _FROM)
+    columns = [[0.0 if n is None else _PIECES[n] for n in row] for row in _COLUMNS]
+    pieces = [
+        select(is_huge, wide.constant(huge), select(is_large, wide.constant(large), small))
+        for small, large, huge in columns
+    ]
+    products = (wide * piece for piece in pieces)
+    parts = [turns - round_to_even(turns) for turns in products]
     total = parts[-1]
     for part in reversed(parts[:-1]):
         total = total + part
@@ -74,20 +83,6 @@ def _quarters_sine_cosine(x: Vector) -> tuple[Vector, Vector, Vector]:
         t = t + part
     square = t * t
     return shifted.bits(), t * horner(square, _SINE), horner(square, _COSINE)
-
-
-def _pieces(x: Vector) -> list[Vector]:
-    """Choose the pieces of 1 / 2π that the size of each number requires."""
-    size = x.magnitude()
-    is_large, is_huge = (size > bound for bound in _FROM)
-    numbers = [[0.0 if n is None else _PIECES[n] for n in row] for row in _COLUMNS]
-    return [
-        select(is_huge, x.constant(huge), select(is_large, x.constant(large), small)) for small, large, huge in numbers
-    ]
-
-
-def _without_turns(x: Vector) -> Vector:
-    return x - round_to_even(x)
 
 
 def _has_bit(x: Vector, bit: int) -> Vector:

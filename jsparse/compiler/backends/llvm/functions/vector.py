@@ -18,7 +18,7 @@ from jsparse.compiler.dtypes import Type
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class FloatLayout:
     """The bits of a float: a sign, an exponent with a bias, a mantissa.
 
     Attributes:
@@ -42,7 +42,7 @@ class Layout:
         return 1.5 * 2.0**self.mantissa
 
 
-_LAYOUTS = {"float32": Layout("int32", 23, 127), "float64": Layout("int64", 52, 1023)}
+_LAYOUTS = {"float32": FloatLayout("int32", 23, 127), "float64": FloatLayout("int64", 52, 1023)}
 
 Operand: TypeAlias = "Vector | float"
 
@@ -64,8 +64,8 @@ class Vector:
         if isinstance(number, Vector):
             return number
         scalar = ir.Constant(llvm_type(self.type.scalar), float(number) if self.type.is_float else int(number))
-        whole = [scalar] * self.type.lanes
-        return self.like(ir.Constant(llvm_type(self.type), whole) if self.type.lanes else scalar)
+        scalars = [scalar] * self.type.lanes
+        return self.like(ir.Constant(llvm_type(self.type), scalars) if self.type.lanes else scalar)
 
     def _binary(self, of_floats: str, of_integers: str, right: Operand) -> Vector:
         emit = getattr(self.builder, of_floats if self.type.is_float else of_integers)
@@ -127,8 +127,7 @@ class Vector:
         return self._compare("==", right)
 
     @property
-    def layout(self) -> Layout:
-        """The layout of a float."""
+    def layout(self) -> FloatLayout:
         return _LAYOUTS[self.type.dtype]
 
     def bits(self) -> Vector:
