@@ -26,8 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder.add_argument("--clear", action="store_true", help="remove all kernels from the folder")
     folder.set_defaults(run=_cache)
     options = parser.parse_args(arguments)
-    status: int = options.run(options)
-    return status
+    return options.run(options)
 
 
 def _info(options: argparse.Namespace) -> int:

@@ -147,8 +147,7 @@ def trace_state() -> Any:
 
 def trace_settings() -> Hashable:
     """Return the settings in the key of jit's cache. They include the settings that `make_context` made."""
-    settings: Hashable = trace_context()
-    return settings
+    return trace_context()
 
 
 def is_eager() -> bool:
@@ -273,13 +272,11 @@ class Context(Generic[T]):
     @property
     def value(self) -> T:
         """The value of this thread's innermost `with` block, or the global value outside of all blocks."""
-        value: T = self._config.value
-        return value
+        return self._config.value
 
     def __call__(self, value: T) -> AbstractContextManager[None]:
         """Set the value for this thread inside a block: `with context(value): ...`."""
-        manager: AbstractContextManager[None] = self._config(value)
-        return manager
+        return self._config(value)
 
     def set_global(self, value: T) -> None:
         """Set the global value, for all threads. Open `with` blocks keep the values that they set."""

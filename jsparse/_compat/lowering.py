@@ -71,8 +71,7 @@ def program_of(ctx: mlir.LoweringRuleContext) -> object:
 
 def lower_as(function: Callable[..., Any], multiple_results: bool = False) -> Callable[..., Any]:
     """The lowering rule that traces `function` in place of the primitive."""
-    rule: Callable[..., Any] = mlir.lower_fun(function, multiple_results=multiple_results)
-    return rule
+    return mlir.lower_fun(function, multiple_results=multiple_results)
 
 
 def keep_alive(ctx: mlir.LoweringRuleContext, kept: object) -> None:

@@ -139,8 +139,7 @@ class Memo(Generic[P, R]):
         except KeyError:
             return self._compute(key, *args, **kwargs)
         entry.used = True
-        value: R = entry.value
-        return value
+        return entry.value
 
     def peek(self, *args: object) -> R | None:
         """The remembered result for these arguments, or None. Nothing is computed."""
@@ -148,8 +147,7 @@ class Memo(Generic[P, R]):
         if entry is None:
             return None
         entry.used = True
-        value: R = entry.value
-        return value
+        return entry.value
 
     def _compute(self, key: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
         value = self.function(*args, **kwargs)
@@ -158,8 +156,7 @@ class Memo(Generic[P, R]):
         entry = _Entry(value, sum(found.nbytes() for found, owner in owners if owner is None))
         kept = self.known.setdefault(key, entry)
         if kept is not entry:  # the function itself, or another thread, made the entry meanwhile
-            first: R = kept.value
-            return first
+            return kept.value
         _entries[entry.number] = self.known, key
         for owner in {id(owner): owner for _, owner in owners if owner is not None}.values():
             owner.add(entry.number)

@@ -136,8 +136,7 @@ def _bar(what: str, total: int) -> _Bar | None:
         tqdm = importlib.import_module("tqdm").tqdm
     except ImportError:
         return None
-    bar: _Bar = tqdm(total=total, desc=f"jsparse: {what[:60]}", leave=False, unit_scale=True, unit="B")
-    return bar
+    return tqdm(total=total, desc=f"jsparse: {what[:60]}", leave=False, unit_scale=True, unit="B")
 
 
 def _write(text: str) -> None:

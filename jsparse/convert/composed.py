@@ -115,8 +115,7 @@ def in_digits(tensor: ComposedTensor, fill: float) -> SparseTensor | None:
 
 def to_coords(self: ComposedTensor) -> tuple[np.ndarray, jax.Array]:
     """The coordinates and the values of the entries and of the fill of blocks, in row-major order."""
-    found: tuple[np.ndarray, jax.Array] = to_plain(self).to_coords()
-    return found
+    return to_plain(self).to_coords()
 
 
 def dynamic(self: ComposedTensor, nse: int | None = None) -> ComposedTensor:

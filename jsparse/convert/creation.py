@@ -174,8 +174,7 @@ def of_any_array(
             given = A if type(A) is SparseTensor else as_sparse_operand(A, f"jsparse.{name}")
             if isinstance(given, kinds):
                 return function(cast(S, given), *args, **kwargs)
-            found: R = of_arrays(given, *args, **kwargs)
-            return found
+            return of_arrays(given, *args, **kwargs)
 
         update_wrapper(apply, function)
         return apply

@@ -189,13 +189,12 @@ def to_bcoo(tensor: SparseTensor) -> BCOO:
         mapped = jax.vmap(mapped)
     indices, data = mapped(tensor)
     in_order = tensor.format.order == tuple(range(tensor.ndim))
-    made: BCOO = experimental_sparse().BCOO(
+    return experimental_sparse().BCOO(
         (data, indices),
         shape=(*batch, *tensor.shape),
         indices_sorted=in_order and not tensor.is_dynamic,
         unique_indices=True,
     )
-    return made
 
 
 def _block_dims(format: Format) -> int:
@@ -247,10 +246,9 @@ def to_bcsr(tensor: SparseTensor) -> BCSR:
         pointers, columns = on_device([np.minimum(pointers, len(columns)), np.array(columns)], [rows.values])
     else:
         pointers, columns = jnp.minimum(pointers, columns.shape[0]), jnp.asarray(columns)
-    made: BCSR = experimental_sparse().BCSR(
+    return experimental_sparse().BCSR(
         (data, columns, pointers), shape=tensor.shape, indices_sorted=not tensor.is_dynamic, unique_indices=True
     )
-    return made
 
 
 def is_jax_sparse(x: object) -> bool:
@@ -262,5 +260,4 @@ def experimental_sparse() -> ModuleType:
     """The module `jax.experimental.sparse`."""
     from jax.experimental import sparse  # noqa: PLC0415
 
-    loaded: ModuleType = sparse
-    return loaded
+    return sparse

@@ -243,5 +243,4 @@ def scipy_sparse() -> ModuleType:
     """The module `scipy.sparse`."""
     import scipy.sparse  # noqa: PLC0415
 
-    loaded: ModuleType = scipy.sparse
-    return loaded
+    return scipy.sparse

@@ -165,8 +165,7 @@ def _product(equation: Equation, reader: Reader, spec: Spec, inputs: Sequence[Va
             factors[n] = table.rows if spec.semiring.is_linear and spec.mask is None else table.rows_in_dtype
     spec = spec.with_dtype(dtype, [x.dtype for x in factors])
     operands = in_own_shapes(spec, (*factors, *(array for part in arrays for array in part)))
-    found: jax.Array = einsum_p.bind(*same_varying(operands), spec=spec)
-    return found
+    return einsum_p.bind(*same_varying(operands), spec=spec)
 
 
 def _on_places(

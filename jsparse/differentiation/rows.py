@@ -145,5 +145,4 @@ def _ids(closed: Any, leaves: Sequence[Any], places: Sequence[int]) -> list[list
 
     traced, structure = jax.make_jaxpr(read, return_shape=True)(*leaves)
     found = _compat.evaluate_jaxpr(_compat.without_dead_equations(traced), leaves)
-    ids: list[list[jax.Array]] = jax.tree.unflatten(jax.tree.structure(structure), found)
-    return ids
+    return jax.tree.unflatten(jax.tree.structure(structure), found)

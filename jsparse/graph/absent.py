@@ -122,8 +122,7 @@ def absent_pairs(
         return jnp.where(is_left(begin), begin + width, begin), counts + new, found
 
     start = jnp.zeros_like(width), jnp.zeros_like(blocks.wanted), jnp.full((2, count), -1, np.int32)
-    found: jax.Array = jax.lax.while_loop(goes_on, turn, start)[2]
-    return found
+    return jax.lax.while_loop(goes_on, turn, start)[2]
 
 
 def _number_of_pairs(pointers: jax.Array, blocks: Blocks) -> jax.Array:

@@ -33,8 +33,8 @@ def degree(A: Graph, axis: int = 1) -> jax.Array:
     """
     graph = as_graph(A, "degree", square=False)
     summed = as_axis(axis, 2, "graph.degree")
-    found: Any = einsum("ij->i" if summed else "ij->j", A) if is_pattern(A) else graph.sum(summed)
-    return found
+    sums: Any = einsum("ij->i" if summed else "ij->j", A) if is_pattern(A) else graph.sum(summed)
+    return sums
 
 
 def normalize(A: Graph, kind: str = "symmetric") -> SparseTensor:

@@ -202,8 +202,7 @@ class TransformerBlock(linen.Module):
         hidden = linen.LayerNorm(name="mlp_norm", **dtypes)(x)
         hidden = jax.nn.gelu(linen.Dense(self.mlp_features or 4 * features, name="up", **dtypes)(hidden))
         hidden = linen.Dense(features, name="down", **dtypes)(hidden)
-        result: jax.Array = x + linen.Dropout(self.dropout_rate, deterministic=still)(hidden)
-        return result
+        return x + linen.Dropout(self.dropout_rate, deterministic=still)(hidden)
 
 
 class TransformerEncoder(linen.Module):
@@ -253,5 +252,4 @@ class TransformerEncoder(linen.Module):
                 name=f"blocks_{number}",
             )
             x = block(x, mask=mask, deterministic=deterministic)
-        result: jax.Array = linen.LayerNorm(dtype=self.dtype, param_dtype=self.param_dtype, name="norm")(x)
-        return result
+        return linen.LayerNorm(dtype=self.dtype, param_dtype=self.param_dtype, name="norm")(x)

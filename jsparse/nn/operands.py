@@ -122,8 +122,7 @@ def _features(x: TensorLike, layer: str, sparse: bool) -> SparseTensor | jax.Arr
 
 def pattern_of_graph(graph: Graph) -> Pattern | DynamicPattern:
     """Return the pattern of a graph, without the weights."""
-    found: Pattern | DynamicPattern = graph if is_pattern(graph) else graph.pattern  # type: ignore[assignment, union-attr]
-    return found
+    return graph if is_pattern(graph) else graph.pattern  # type: ignore[return-value, union-attr]
 
 
 def floating(x: SparseTensor | jax.Array) -> Any:

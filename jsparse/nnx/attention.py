@@ -244,8 +244,7 @@ class TransformerBlock(nnx.Module, metaclass=Shown):
         attended = self.attention(normed, mask=mask, deterministic=deterministic, decode=decode)
         total = jnp.add(x, self.dropout(attended, deterministic=deterministic))
         hidden = jax.nn.gelu(self.up(self.mlp_norm(total)))
-        result: jax.Array = total + self.dropout(self.down(hidden), deterministic=deterministic)
-        return result
+        return total + self.dropout(self.down(hidden), deterministic=deterministic)
 
 
 class TransformerEncoder(nnx.Module, metaclass=Shown):
@@ -294,5 +293,4 @@ class TransformerEncoder(nnx.Module, metaclass=Shown):
         """Apply the blocks to x (..., length, features), with `mask` in place of the encoder's mask if it is given."""
         for block in self.blocks:
             x = block(x, mask=mask, deterministic=deterministic, decode=decode)
-        result: jax.Array = self.norm(x)
-        return result
+        return self.norm(x)

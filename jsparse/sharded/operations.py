@@ -58,8 +58,7 @@ def _columns(x: jax.Array, axis: str) -> tuple[object, ...]:
 def matmul(S: ShardedTensor, x: ArrayLike) -> jax.Array:
     """S @ x, for x (n,) or (n, k) divided by rows."""
     _check_rows(S, x, 1, "S @ X")
-    found: jax.Array = on_devices(S, lambda S, x: S.block @ S.halo(x), [x])
-    return found
+    return on_devices(S, lambda S, x: S.block @ S.halo(x), [x])
 
 
 def _multiply_transpose(S: ShardedTensor, y: ArrayLike) -> jax.Array:
@@ -72,8 +71,7 @@ def _multiply_transpose(S: ShardedTensor, y: ArrayLike) -> jax.Array:
         (found,) = jax.linear_transpose(S.halo, x)(S.block.T @ y)
         return found
 
-    found: jax.Array = on_devices(S, compute, [y])
-    return found
+    return on_devices(S, compute, [y])
 
 
 def _check_rows(S: ShardedTensor, x: ArrayLike, dim: int, what: str) -> None:
@@ -128,8 +126,7 @@ def _map(S: ShardedTensor, function: Callable[..., Any]) -> ShardedTensor:
 def _sum(S: ShardedTensor, axis: int) -> jax.Array:
     reduced = axes_to_reduce(axis, 2)
     if reduced == (1,):
-        found: jax.Array = on_devices(S, lambda S: S.block.sum(1), [])
-        return found
+        return on_devices(S, lambda S: S.block.sum(1), [])
     if reduced != (0,):
         raise S._refusal("a sum of all entries")
     return _multiply_transpose(S, jnp.ones(S.block.shape[0] if S.is_local else S.shape[0], S.dtype))
@@ -152,8 +149,7 @@ def _attention(S: ShardedTensor, q: ArrayLike, k: ArrayLike, v: ArrayLike, mask:
     def compute(S: ShardedTensor, q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
         return sparse_attention(q, S.halo(k), S.halo(v), S.block.pattern, **options)
 
-    found: jax.Array = on_devices(S, compute, [q, k, v])
-    return found
+    return on_devices(S, compute, [q, k, v])
 
 
 FUNCTIONS.update(matmul=matmul, einsum=_einsum, map=_map, sum=_sum, softmax=_softmax, sparse_attention=_attention)

@@ -92,8 +92,7 @@ def loop(equation: Equation, *inputs: Value) -> list[Value]:
             equation, carry, compute_deferred(equation.interpret(params["body_jaxpr"], [*of_body, *carry]))
         )
 
-    found: list[Any] = jax.lax.while_loop(condition, body, _strong(begin))
-    return found
+    return jax.lax.while_loop(condition, body, _strong(begin))
 
 
 @sparse_rule("cond")
@@ -110,8 +109,7 @@ def branches(equation: Equation, which: jax.Array, *inputs: Value) -> list[Value
         for n, (x, y) in enumerate(zip(results[0], other, strict=True)):
             if _structure(x) != _structure(y):
                 raise _different(equation, f"result {n} of all branches", _describe(x), _describe(y))
-    found: list[Any] = jax.lax.switch(dense(which), functions, *opened.leaves)
-    return found
+    return jax.lax.switch(dense(which), functions, *opened.leaves)
 
 
 def _same_carry(equation: Equation, before: Sequence[Value], after: Sequence[Value]) -> list[Value]:
@@ -191,8 +189,7 @@ def interpret_linear_solve(equation: Equation, *inputs: Value) -> list[Value]:
         raise equation.not_supported(
             "has further results, or a SparseTensor on the right side", "Pass A.todense() there."
         )
-    found: Any = jax.lax.custom_linear_solve(function("matvec"), right, solver("solve"), solver("transpose_solve"))
-    return found
+    return jax.lax.custom_linear_solve(function("matvec"), right, solver("solve"), solver("transpose_solve"))
 
 
 @sparse_rule("custom_jvp_call")

@@ -35,8 +35,7 @@ def with_push(equation: Equation, called: Any, inputs: Sequence[Any]) -> list[Va
         return out, [tangent_tree(x, conforming(next(found), x) if _has_derivative(x) else None) for x in out]
 
     call.defjvp(push)
-    results: list[Any] = call(*opened.leaves)
-    return results
+    return call(*opened.leaves)
 
 
 def with_pull(equation: Equation, called: Any, inputs: Sequence[Value]) -> list[Value]:
@@ -68,8 +67,7 @@ def with_pull(equation: Equation, called: Any, inputs: Sequence[Value]) -> list[
         return tuple(next((y for x, y in zip(own, new, strict=True) if x is leaf), None) for leaf in leaves)
 
     call.defvjp(forward, pull)
-    results: list[Any] = call(*opened.leaves)
-    return results
+    return call(*opened.leaves)
 
 
 def _open_inputs(

@@ -43,14 +43,12 @@ class Equation:
     @property
     def name(self) -> str:
         """The name of the primitive."""
-        name: str = self.source.primitive.name
-        return name
+        return self.source.primitive.name
 
     @property
     def params(self) -> dict[str, Any]:
         """The parameters of the primitive."""
-        params: dict[str, Any] = self.source.params
-        return params
+        return self.source.params
 
     @property
     def in_avals(self) -> list[jax.core.ShapedArray]:

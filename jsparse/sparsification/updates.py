@@ -105,8 +105,7 @@ class Windows:
     @property
     def numbers(self) -> jax.lax.ScatterDimensionNumbers:
         """Which dimensions of operand, indices and updates correspond to each other."""
-        numbers: jax.lax.ScatterDimensionNumbers = self.equation.params["dimension_numbers"]
-        return numbers
+        return self.equation.params["dimension_numbers"]
 
     @property
     def are_known(self) -> bool:
@@ -231,5 +230,4 @@ def _of_array(equation: Equation, x: jax.Array, windows: Windows, method: str, u
         total = total.reshape([size if dim in dims else 1 for dim, size in enumerate(x.shape)])
         stored = jnp.zeros(x.shape, jnp.int32).at[where].add(1, mode="drop")
         x = jnp.where(stored < total, FUNCTIONS[method](x, jnp.zeros((), x.dtype)), x)
-    found: jax.Array = getattr(x.at[where], method)(tensor.values, mode="drop")
-    return found
+    return getattr(x.at[where], method)(tensor.values, mode="drop")

@@ -117,14 +117,12 @@ def check_widths(layer: str, inputs: Any, hidden: int | None, out: int | None) -
 
 def first(p: Arrays, x: jax.Array, layer: str) -> jax.Array:
     """Multiply x by the kernel of the first of two linear layers."""
-    found: jax.Array = x @ check_kernel(p["up"], x.shape[1], 2, layer, "kernel 'up'")
-    return found
+    return x @ check_kernel(p["up"], x.shape[1], 2, layer, "kernel 'up'")
 
 
 def rest(p: Arrays, x: jax.Array) -> jax.Array:
     """Complete two linear layers: add a bias to x, the result of `first`, and apply relu and the second layer."""
-    found: jax.Array = jax.nn.relu(x + p["up_bias"]) @ p["down"] + p["down_bias"]
-    return found
+    return jax.nn.relu(x + p["up_bias"]) @ p["down"] + p["down_bias"]
 
 
 def _widths(hidden: int | None, out: int | None) -> tuple[Any, Any]:

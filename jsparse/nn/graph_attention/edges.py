@@ -97,8 +97,7 @@ def _joint(pattern: Pattern) -> Pattern:
     if pattern.ndim == 3:
         rows = pattern.to_coords()
         others, _ = Pattern.from_rows(list(rows[:, rows[0] != rows[1]]), pattern.shape, pattern.format)
-    found: Pattern = others | _loops(pattern)
-    return found
+    return others | _loops(pattern)
 
 
 def _loops(pattern: Pattern | DynamicPattern) -> Pattern:
@@ -132,8 +131,7 @@ def _with_means(
 
 def over_neighbors(scores: Any) -> SparseTensor:
     """Compute a softmax over all edges that end at a target, separately for each head, which is the last index."""
-    found: SparseTensor = softmax(scores, tuple(range(1, scores.ndim - 1)))
-    return found
+    return softmax(scores, tuple(range(1, scores.ndim - 1)))
 
 
 def per_head(x: jax.Array, kernel: jax.Array) -> jax.Array:
