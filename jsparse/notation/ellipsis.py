@@ -33,7 +33,10 @@ def without_ellipsis(
         ShapeError: sizes that do not broadcast.
         NotYetSupportedError: no letters are left.
     """
-    stretches = [_stretch(term, shape) for term, shape in zip(terms, shapes, strict=True)]
+    stretches = list[tuple[int, ...]]()  # the sizes of the dimensions that `...` denotes in each term
+    for term, shape in zip(terms, shapes, strict=True):
+        before, ellipsis, after = term.partition(ELLIPSIS)
+        stretches.append(shape[len(before) : len(shape) - len(after)] if ellipsis else ())
     sizes = _broadcast(text, stretches)
     fresh = _fresh(text)
     common = [next(fresh) for _ in sizes]
@@ -60,12 +63,6 @@ def with_own_ones(text: str, terms: Sequence[str], shapes: Sequence[tuple[int, .
         )
         for term, shape in zip(terms, shapes, strict=True)
     ]
-
-
-def _stretch(term: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the sizes of the dimensions that `...` denotes in a term."""
-    before, ellipsis, after = term.partition(ELLIPSIS)
-    return shape[len(before) : len(shape) - len(after)] if ellipsis else ()
 
 
 def _broadcast(text: str, stretches: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
