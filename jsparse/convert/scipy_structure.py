@@ -37,7 +37,7 @@ def as_compressed(x: Any, shape: tuple[int, ...]) -> Compressed:
 
 def entries_of(x: Any, shape: tuple[int, ...]) -> _Entries:
     """Return the coordinates and values of an array that is neither csr nor csc, in any order and with duplicates."""
-    return _READERS.get(x.format, _of_others)(x, shape)
+    return _READERS.get(x.format, lambda x, shape: _of_coo(x.tocoo(), shape))(x, shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,17 +146,17 @@ def _of_dia(x: Any, shape: Sequence[int]) -> _Entries:
 def _convert_by_scipy(make: Callable[..., Any], parts: tuple[np.ndarray, ...], shape: Sequence[int]) -> _Entries:
     """Return the coordinates and values of the array that `make` makes from checked parts. scipy converts it to coo."""
     try:
-        found = make(parts, shape=tuple(shape)).tocoo()
+        coo = make(parts, shape=tuple(shape)).tocoo()
     except (TypeError, ValueError) as error:
         raise PatternError(f"Expected data that scipy.sparse converts, but got {shorten(error, 160)}.") from error
-    return _of_coo(found, shape)
+    return _of_coo(coo, shape)
 
 
 def _of_lil(x: Any, shape: Sequence[int]) -> _Entries:
     lists = {name: getattr(x, name, None) for name in ("rows", "data")}
-    for name, given in lists.items():
-        known = isinstance(given, np.ndarray) and given.shape == (shape[0],)
-        if not known or not all(type(row) is list for row in given):  # type: ignore[union-attr]
+    for name, of_rows in lists.items():
+        is_column = isinstance(of_rows, np.ndarray) and of_rows.shape == (shape[0],)
+        if not is_column or not all(type(row) is list for row in of_rows):  # type: ignore[union-attr]
             raise PatternError(f"Expected {name} to be an array of {shape[0]:,} lists, one for each row.")
     for at, (columns, values) in enumerate(zip(*lists.values(), strict=True)):
         if len(columns) != len(values):
@@ -181,10 +181,6 @@ def _of_dok(x: Any, shape: Sequence[int]) -> _Entries:
     return list(flat.reshape(-1, len(shape)).T), _numbers_from(x.values(), x.dtype)
 
 
-def _of_others(x: Any, shape: Sequence[int]) -> _Entries:
-    return _of_coo(x.tocoo(), shape)
-
-
 _READERS: dict[str, Callable[[Any, Sequence[int]], _Entries]] = {
     "coo": _of_coo,
     "bsr": _of_bsr,
@@ -198,9 +194,9 @@ def _integers(x: Any, name: str) -> np.ndarray:
     return _vector(getattr(x, name, None), name)
 
 
-def _vector(given: Any, name: str) -> np.ndarray:
+def _vector(x: Any, name: str) -> np.ndarray:
     try:
-        array = np.asarray(given)
+        array = np.asarray(x)
     except (TypeError, ValueError) as error:
         raise PatternError(f"Expected {name} to be a one-dimensional array of integers.") from error
     if array.ndim != 1 or array.dtype.kind not in "iu":

@@ -53,7 +53,7 @@ def read_sublists(arguments: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
             f"{len(numbers)}. Contract some of the operands first."
         )
     alphabet = ascii_lowercase if len(numbers) <= len(ascii_lowercase) else sorted(ascii_letters)
-    letters = {Ellipsis: "...", **dict(zip(numbers, alphabet, strict=False))}
+    letters: dict[_Entry, str] = {Ellipsis: "...", **dict(zip(numbers, alphabet, strict=False))}
     terms = ["".join(letters[entry] for entry in entries) for entries in lists]
     return ",".join(terms[:count]) + (f"->{terms[-1]}" if result else ""), tuple(arguments[: 2 * count : 2])
 
