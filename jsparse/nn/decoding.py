@@ -87,11 +87,12 @@ def attention_step(
     """
     x, pattern = dense_array(x, "attention_step", "x (..., n, in)"), mask_pattern(mask)
     check_causal(pattern, "attention_step")
-    q, k, v = (_by_length(x, projection) for projection in (query, key, value))
+    # Queries, keys and values have the shape (..., length, heads, dim).
+    q, k, v = (plus(jnp.einsum("...nf,fhd->...nhd", x, to.kernel), to.bias) for to in (query, key, value))
     _check_step(x, k, cache, pattern)
     keys, values = (
-        jax.lax.dynamic_update_slice_in_dim(held, new.astype(held.dtype), cache.index, axis=-3)
-        for held, new in ((cache.key, k), (cache.value, v))
+        jax.lax.dynamic_update_slice_in_dim(cached, new.astype(cached.dtype), cache.index, axis=-3)
+        for cached, new in ((cache.key, k), (cache.value, v))
     )
     count = x.shape[-2]
     rows = rows_of(pattern, cache.index, count)
@@ -99,11 +100,13 @@ def attention_step(
     if relative is not None:
         bias = relative_bias(relative, rows, first=cache.index)
         added.append(Extra(bias, (*(False,) * (q.ndim - 3), True)))
-    read = _for_pattern(q, keys, values, pattern)
-    found = attend(q, *read, pattern_of_mask(rows, q, *read), None, added, lengths_first=True)
-    found = jnp.where(cache.index + count <= pattern.shape[-1], found, jnp.nan)
-    done = plus(jnp.einsum("...nhd,hdo->...no", found, out.kernel), out.bias)
-    return done, KVCache(keys, values, cache.index + count)
+    read = keys, values
+    if pattern.ndim == 3 and keys.shape[-2] != q.shape[-2]:  # each query head has a pattern of its own
+        read = tuple(jnp.repeat(x, q.shape[-2] // x.shape[-2], -2) for x in read)
+    attended = attend(q, *read, pattern_of_mask(rows, q, *read), None, added, lengths_first=True)
+    attended = jnp.where(cache.index + count <= pattern.shape[-1], attended, jnp.nan)
+    result = plus(jnp.einsum("...nhd,hdo->...no", attended, out.kernel), out.bias)
+    return result, KVCache(keys, values, cache.index + count)
 
 
 def layer_step(
@@ -122,22 +125,6 @@ def layer_step(
     return attention_step(x, cache, mask, **projections_of(parameters, dtype), relative=table)
 
 
-def _by_length(x: jax.Array, projection: Projection) -> jax.Array:
-    """Project x to queries, keys or values, an array (..., length, heads, dim)."""
-    return plus(jnp.einsum("...nf,fhd->...nhd", x, projection.kernel), projection.bias)
-
-
-def _for_pattern(
-    q: jax.Array, keys: jax.Array, values: jax.Array, pattern: Pattern | DynamicPattern
-) -> tuple[jax.Array, jax.Array]:
-    """Repeat keys and values for each query head if the mask has a pattern for each head. Otherwise keep them."""
-    if pattern.ndim == 3 and keys.shape[-2] != q.shape[-2]:
-        return jnp.repeat(keys, q.shape[-2] // keys.shape[-2], -2), jnp.repeat(
-            values, q.shape[-2] // keys.shape[-2], -2
-        )
-    return keys, values
-
-
 def _check_step(x: jax.Array, k: jax.Array, cache: KVCache, pattern: Pattern | DynamicPattern) -> None:
     """Raise ShapeError if a cache does not fit the next positions or the mask, or is known to have no room for them."""
     length = pattern.shape[-1]
@@ -145,11 +132,11 @@ def _check_step(x: jax.Array, k: jax.Array, cache: KVCache, pattern: Pattern | D
         raise ShapeError(
             f"Expected x (..., n, in), 1 to {length} positions, in a step of a decoder, but got {x.shape}."
         )
-    wanted = (*k.shape[:-3], length, *k.shape[-2:])
-    if cache.key.shape != wanted or cache.value.shape != wanted:
+    expected = (*k.shape[:-3], length, *k.shape[-2:])
+    if cache.key.shape != expected or cache.value.shape != expected:
         raise ShapeError(
-            f"Expected a KV cache of shape {wanted} for x {x.shape} and a mask of shape {pattern.shape}, but got keys "
-            f"{cache.key.shape} and values {cache.value.shape}."
+            f"Expected a KV cache of shape {expected} for x {x.shape} and a mask of shape {pattern.shape}, but got "
+            f"keys {cache.key.shape} and values {cache.value.shape}."
         )
     if not isinstance(cache.index, jax.core.Tracer) and int(cache.index) + x.shape[-2] > length:
         raise ShapeError(
