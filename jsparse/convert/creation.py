@@ -98,7 +98,7 @@ def asarray(
         elif is_jax_sparse(x):
             tensor = from_jax_sparse(x, format, dynamic, nse, dtype)
         elif is_scipy(x):
-            pattern, values, fresh = from_scipy(x, _format_or_default(format, np.ndim(x)), dtype)
+            pattern, values, fresh = from_scipy(x, _format_or_default(format, len(cast("sparray", x).shape)), dtype)
             tensor = _make(values, pattern, dtype, fresh)
         else:
             _check_is_dense(x)

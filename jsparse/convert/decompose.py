@@ -79,10 +79,10 @@ def to_parts(pattern: Pattern, parts: Parts) -> Conversion[Composition]:
         for n, other in enumerate(earlier if covered.nse > taken.nse else ()):
             both = covered & other
             if both.nse:
-                at = tuple(int(row[0]) for row in both.rows())
+                first = tuple(int(row[0]) for row in both.rows())
                 raise PatternError(
                     f"Expected parts that do not overlap, but {part.format.name} of part {len(earlier)} has a block "
-                    f"around {at}, which part {n} stores. Put the part with larger blocks first."
+                    f"around {first}, which part {n} stores. Put the part with larger blocks first."
                 )
         earlier.append(covered)
         conversion, chosen_slots = to_slots(taken, part.format), Relayout(taken, pattern).scatter

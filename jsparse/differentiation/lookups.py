@@ -50,11 +50,11 @@ def gather_rows(equation: Equation, reader: Reader, table: Value, indices: Value
     ids = jnp.asarray(indices)[..., column]
     places = reader.places(table, ids, is_clipped=is_clipped)
     starts = [places if n == column else indices[..., n] for n in range(indices.shape[-1])]
-    found = _windows(equation, table.rows, starts, is_clipped).astype(table.dtype)
+    windows = _windows(equation, table.rows, starts, is_clipped).astype(table.dtype)
     if params["mode"] == modes.PROMISE_IN_BOUNDS:  # JAX reads the nearest row where that is broken, and drops its slope
         is_kept = jnp.expand_dims((ids >= 0) & (ids < table.size), numbers.offset_dims)
-        found = jnp.where(is_kept, found, jax.lax.stop_gradient(found))
-    return found
+        windows = jnp.where(is_kept, windows, jax.lax.stop_gradient(windows))
+    return windows
 
 
 def _windows(equation: Equation, array: jax.Array, starts: Sequence[jax.Array], is_clipped: bool) -> jax.Array:
@@ -81,23 +81,19 @@ def _windows(equation: Equation, array: jax.Array, starts: Sequence[jax.Array], 
     kept = jnp.broadcast_to(jnp.expand_dims(inside, range(len(batch), len(batch) + len(windows))), (*batch, *windows))
     flat = [jnp.where(kept, column, -1).reshape(-1) for column in columns]
     first = jax.lax.slice(array, [0] * array.ndim, [n if d in located else sizes[d] for d, n in enumerate(array.shape)])
-    found = rows_at(jnp.transpose(first, (*located, *others)), flat)
-    found = found.reshape(*batch, *windows, *(sizes[dim] for dim in others))
+    windowed = rows_at(jnp.transpose(first, (*located, *others)), flat)
+    windowed = windowed.reshape(*batch, *windows, *(sizes[dim] for dim in others))
     if not is_clipped:
-        kept = jnp.expand_dims(inside, range(len(batch), found.ndim))
-        found = jnp.where(kept, found, equation.fill_value(array.dtype))
-    return _in_order(found, [*located, *others], numbers)
-
-
-def _in_order(found: jax.Array, dims: Sequence[int], numbers: jax.lax.GatherDimensionNumbers) -> jax.Array:
-    """Order the axes of windows as a gather does. `found` has the axes of the batch, then one for each of `dims`."""
-    outer = found.ndim - len(dims)
+        kept = jnp.expand_dims(inside, range(len(batch), windowed.ndim))
+        windowed = jnp.where(kept, windowed, equation.fill_value(array.dtype))
+    # `windowed` has the axes of the batch, then one for each of `dims`. A gather orders them in another way.
+    dims, outer = [*located, *others], len(batch)
     dropped = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
-    windows = iter(outer + dims.index(dim) for dim in range(len(dims)) if dim not in dropped)
-    batch, rank = iter(range(outer)), found.ndim - len(dropped)
-    order = [next(windows) if axis in numbers.offset_dims else next(batch) for axis in range(rank)]
+    of_windows = iter(outer + dims.index(dim) for dim in range(len(dims)) if dim not in dropped)
+    of_batch_axes, rank = iter(range(outer)), windowed.ndim - len(dropped)
+    order = [next(of_windows) if axis in numbers.offset_dims else next(of_batch_axes) for axis in range(rank)]
     ones = [outer + dims.index(dim) for dim in dropped]
-    return jnp.squeeze(jnp.transpose(found, (*order, *ones)), tuple(range(rank, found.ndim)))
+    return jnp.squeeze(jnp.transpose(windowed, (*order, *ones)), tuple(range(rank, windowed.ndim)))
 
 
 def take_row(equation: Equation, reader: Reader, table: Value, *starts: Value) -> jax.Array:
@@ -106,8 +102,8 @@ def take_row(equation: Equation, reader: Reader, table: Value, *starts: Value) -
     if not isinstance(table, Table) or isinstance(first, Table) or equation.params["slice_sizes"][0] != 1:
         whole(equation)
     place = reader.places(table, first, is_clipped=True)
-    rest = [jnp.asarray(start, place.dtype) for start in others]
-    return equation.bind(table.rows, place, *rest).astype(table.dtype)
+    of_columns = [jnp.asarray(start, place.dtype) for start in others]
+    return equation.bind(table.rows, place, *of_columns).astype(table.dtype)
 
 
 def slice_rows(equation: Equation, reader: Reader, table: Table) -> Table | jax.Array:
@@ -151,13 +147,12 @@ def add_products_of_rows(equation: Equation, reader: Reader, *inputs: Value) -> 
     """Compute a sum of einsums that look up rows of a table."""
     work: Sum = equation.params["work"]
     wide = np.dtype(arithmetic_dtype(work.dtype))
-    products = (_product(equation, reader, spec, own, wide) for spec, own in work.terms(inputs))
+    products = (_product(equation, reader, spec, values, wide) for spec, values in work.terms(inputs))
     return reduce(add, (x.reshape(work.shape) for x in products)).astype(work.dtype)
 
 
 def _product(equation: Equation, reader: Reader, spec: Spec, inputs: Sequence[Value], dtype: np.dtype) -> jax.Array:
-    given, index = spec.split(inputs)
-    factors, arrays = list(given), list(index)
+    factors, arrays = map(list, spec.split(inputs))
     for n, table in enumerate(factors):
         if isinstance(table, Table):
             spec = _on_places(equation, reader, spec, n, table, arrays)
@@ -195,14 +190,16 @@ def _walk_of_places(
     Returns the new access and its arrays.
     """
     pattern, format = walk.pattern, walk.pattern.format
-    found = [n for n, (level, role) in enumerate(format.arrays) if walk.indices[level] == row and role == "coordinates"]
-    if len(found) != walk.indices.count(row) or row in walk.lead:
+    of_rows = [
+        n for n, (level, role) in enumerate(format.arrays) if walk.indices[level] == row and role == "coordinates"
+    ]
+    if len(of_rows) != walk.indices.count(row) or row in walk.lead:
         whole(equation)  # a dense level of rows has positions for all of them
     if isinstance(pattern, Pattern):
         arrays = [jnp.asarray(array) for array in pad(pattern, pattern.nse)]
     shape = list(pattern.shape)
     changed = list(arrays[: len(format.arrays)])
-    for n in found:
+    for n in of_rows:
         ids = changed[n] if isinstance(pattern, Pattern) else _without_padding(format, arrays, n)
         changed[n] = reader.places(table, ids).astype(changed[n].dtype)
         shape[format.levels[format.arrays[n][0]].dim] = len(table.rows)

@@ -72,7 +72,7 @@ class Text:
         where = f"{path}" if number is None else f"line {number:,} of {path}"
         raise FileFormatError(f"{what[0].upper()}{what[1:]}, in {shorten(where, 200)}.")
 
-    def check_rows(self, fault: np.ndarray, expected: Callable[[int], str]) -> None:
+    def check_rows(self, fault: np.ndarray | np.bool_, expected: Callable[[int], str]) -> None:
         """Raise FileFormatError for the first row of the table that has a fault. `expected` is given its number."""
         if fault.any():
             row = int(np.argmax(fault))

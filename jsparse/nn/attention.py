@@ -80,7 +80,8 @@ def multi_head_attention(
             )
         of_heads = jnp.einsum("...nf,fhd->...hnd", array, projection.kernel)
         projected.append(plus(of_heads, None if projection.bias is None else projection.bias[:, None]))
-    attended = sparse_attention(*projected, mask, bias=bias, dropout_rate=dropout_rate, dropout_key=dropout_key)
+    q, k, v = projected
+    attended = sparse_attention(q, k, v, mask, bias=bias, dropout_rate=dropout_rate, dropout_key=dropout_key)
     heads, dim = attended.shape[-3], attended.shape[-1]
     if jnp.ndim(out.kernel) != 3 or (heads, dim) != jnp.shape(out.kernel)[:2]:
         raise ShapeError(

@@ -100,10 +100,11 @@ def attention_step(
     if relative is not None:
         bias = relative_bias(relative, rows, first=cache.index)
         added.append(Extra(bias, (*(False,) * (q.ndim - 3), True)))
-    read = keys, values
+    of_queries = keys, values
     if pattern.ndim == 3 and keys.shape[-2] != q.shape[-2]:  # each query head has a pattern of its own
-        read = tuple(jnp.repeat(x, q.shape[-2] // x.shape[-2], -2) for x in read)
-    attended = attend(q, *read, pattern_of_mask(rows, q, *read), None, added, lengths_first=True)
+        repeats = q.shape[-2] // keys.shape[-2]
+        of_queries = jnp.repeat(keys, repeats, -2), jnp.repeat(values, repeats, -2)
+    attended = attend(q, *of_queries, pattern_of_mask(rows, q, *of_queries), None, added, lengths_first=True)
     attended = jnp.where(cache.index + count <= pattern.shape[-1], attended, jnp.nan)
     result = plus(jnp.einsum("...nhd,hdo->...no", attended, out.kernel), out.bias)
     return result, KVCache(keys, values, cache.index + count)

@@ -198,6 +198,6 @@ class TransformerConv(AttentionLayer):
 
     def _convolve(self, p: Arrays, graph: Graph, x: Features, edge_features: Any, **options: Any) -> jax.Array:
         names = ("query", "key", "value", "root")
-        projections = {name: Projection(p[name], p.get(f"{name}_bias")) for name in names if name in p}
+        options |= {name: Projection(p[name], p.get(f"{name}_bias")) for name in names if name in p}
         options |= {"gate": p["gate"][:, 0] if "gate" in p else None, "edge_kernel": p.get("edge_kernel")}
-        return transformer_conv(graph, x, **projections, edge_features=edge_features, **options)
+        return transformer_conv(graph, x, edge_features=edge_features, **options)
