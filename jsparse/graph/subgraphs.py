@@ -13,7 +13,7 @@ from jsparse.base.arrays import Array, is_integer
 from jsparse.convert.coordinate_creation import from_coords
 from jsparse.convert.dynamic_creation import index_numbers
 from jsparse.errors import PatternError, ShapeError, shorten
-from jsparse.graph.graphs import Graph, as_graph, one_of
+from jsparse.graph.graphs import Graph, as_graph, known_or_traced, like, one_of
 from jsparse.ops.indexing.at_coords import coords
 from jsparse.ops.indexing.gathered import gather_values
 from jsparse.ops.relocation.operands import as_integer
