@@ -63,9 +63,8 @@ class _Linear(nnx.Module, metaclass=Shown):
             if lead < 0 or x.shape[lead:] != inputs:
                 raise ShapeError(f"Expected x (..., {', '.join(map(str, inputs))}) in {name}, but got {x.shape}.")
             x = x.reshape(*x.shape[:lead], math.prod(inputs))
-        found = linear(x, self.kernel.tensor, bias, dtype=self.dtype)
-        outputs = self.out_features
-        return found.reshape(*found.shape[:-1], *outputs) if isinstance(outputs, tuple) else found
+        result, outputs = linear(x, self.kernel.tensor, bias, dtype=self.dtype), self.out_features
+        return result.reshape(*result.shape[:-1], *outputs) if isinstance(outputs, tuple) else result
 
 
 class SparseLinear(_Linear):
@@ -223,8 +222,8 @@ def parts_of(source: Source, bias: ArrayLike | None, where: str) -> Parts:
     kernel = source.kernel.tensor if isinstance(source, SparseLinear) else as_matrix(source, where)
     if bias is not None:
         raise DTypeError(f"Expected no bias beside a {type(source).__name__} in {where}: the layer has its own.")
-    own = None if source.bias is None else source.bias[...]
-    return Parts(kernel, (source.in_features, source.out_features), own, source.dtype)
+    bias = None if source.bias is None else source.bias[...]
+    return Parts(kernel, (source.in_features, source.out_features), bias, source.dtype)
 
 
 def count_to_keep(sparsity: float, shape: tuple[int, ...], where: str) -> int:

@@ -49,8 +49,8 @@ def gin_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], e
     check_same_features(source, target, "gin_conv")
     if jnp.ndim(eps):
         raise ShapeError(f"Expected eps as a number in gin_conv, but got shape {shorten(jnp.shape(eps))}.")
-    own = (1 + wide(jnp.asarray(eps, target.dtype))) * wide(target)
-    return mlp(round_to_operands(own + reduce_neighbours(graph, source, "sum"), graph, source, target))
+    of_target = (1 + wide(jnp.asarray(eps, target.dtype))) * wide(target)
+    return mlp(round_to_operands(of_target + reduce_neighbours(graph, source, "sum"), graph, source, target))
 
 
 @dataclass(frozen=True, slots=True)

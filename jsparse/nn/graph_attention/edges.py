@@ -166,17 +166,10 @@ class AttentionLayer(Layer):
     _convolve: ClassVar[Callable[..., jax.Array]]  # of parameters, graph, features, features of edges, and options
 
     def __post_init__(self) -> None:
-        name = type(self).__name__
-        check_sizes(
-            name,
-            pairs=["in_features"],
-            optional=["edge_features"],
-            edge_features=self.edge_features,
-            in_features=self.in_features,
-            out_features=self.out_features,
-            heads=self.heads,
-        )
-        check_rate(self.dropout_rate, name)
+        names = ("edge_features", "in_features", "out_features", "heads")
+        sizes = {name: getattr(self, name) for name in names}
+        check_sizes(type(self).__name__, pairs=["in_features"], optional=["edge_features"], **sizes)
+        check_rate(self.dropout_rate, type(self).__name__)
 
     @property
     def width(self) -> int:
