@@ -17,7 +17,6 @@ from jsparse.base.dataclass import dataclass
 from jsparse.errors import PatternError, shorten
 from jsparse.ops.trees import is_tensor
 from jsparse.tensor.composed import dynamic_patterns
-from jsparse.tensor.sparse_tensor import SparseTensor
 
 try:
     import equinox as eqx
@@ -110,18 +109,15 @@ class _Marked:
 
 def _mark_tensors(tree: Any) -> Any:
     def mark(path: Any, x: Any) -> Any:
-        return _Marked(_Mark(_digest(x), repr(x), jax.tree_util.keystr(path)), x) if is_tensor(x) else x
+        if not is_tensor(x):
+            return x
+        # The digest of a static pattern, or those of the types of a dynamic pattern and its transposed indices. That of
+        # a composition includes the static patterns, and the types of the dynamic patterns, of its parts.
+        derived = (other.type.digest for pattern in dynamic_patterns(x.pattern) for other in pattern.derived)
+        digest = "-".join([x.pattern.digest, *derived])
+        return _Marked(_Mark(digest, repr(x), jax.tree_util.keystr(path)), x)
 
     return jax.tree_util.tree_map_with_path(mark, tree, is_leaf=is_tensor)
-
-
-def _digest(tensor: SparseTensor) -> str:
-    """The digest of a static pattern, or the digests of the types of a dynamic pattern and its transposed indices.
-
-    The digest of a composition includes the static patterns, and the types of the dynamic patterns, of its parts.
-    """
-    derived = (other.type.digest for pattern in dynamic_patterns(tensor.pattern) for other in pattern.derived)
-    return "-".join([tensor.pattern.digest, *derived])
 
 
 def _writing(write: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:

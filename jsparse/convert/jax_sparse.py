@@ -120,22 +120,17 @@ def _check_structure(x: Any, compressed: bool) -> None:
                 f"{shape}. Make it anew."
             )
     if compressed and not isinstance(x.indptr, jax.core.Tracer):
-        _check_pointers(np.asarray(x.indptr), count, kind)
-
-
-def _check_pointers(pointers: np.ndarray, count: int, kind: str) -> None:
-    """Raise PatternError if the pointers of a BCSR, batched or not, decrease, do not begin at 0, or exceed `count`."""
-    falling = pointers[..., 1:] < pointers[..., :-1]
-    if falling.any():
-        at = tuple(map(int, np.argwhere(falling)[0]))
-        after = (*at[:-1], at[-1] + 1)
-        wrong = f"never to decrease, but indptr[{at}] is {pointers[at]} and indptr[{after}] is {pointers[after]}"
-    elif pointers[..., 0].any() or (pointers[..., -1] > count).any():
-        wrong = f"to lead from 0 to at most its {count:,} entries, but it leads from {pointers[..., 0].max()} to "
-        wrong += f"{pointers[..., -1].max()}"
-    else:
-        return
-    raise PatternError(f"Expected indptr of a {kind} {wrong}. Make it anew.")
+        pointers, wrong = np.asarray(x.indptr), ""
+        falling = pointers[..., 1:] < pointers[..., :-1]
+        if falling.any():
+            at = tuple(map(int, np.argwhere(falling)[0]))
+            after = (*at[:-1], at[-1] + 1)
+            wrong = f"never to decrease, but indptr[{at}] is {pointers[at]} and indptr[{after}] is {pointers[after]}"
+        elif pointers[..., 0].any() or (pointers[..., -1] > count).any():
+            wrong = f"to lead from 0 to at most its {count:,} entries, but it leads from {pointers[..., 0].max()} to "
+            wrong += f"{pointers[..., -1].max()}"
+        if wrong:
+            raise PatternError(f"Expected indptr of a {kind} {wrong}. Make it anew.")
 
 
 def _csr_coordinates(columns: Array, pointers: Array) -> Array:

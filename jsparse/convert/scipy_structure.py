@@ -74,7 +74,16 @@ class Compressed:
         levels = [(0, 0, 1, outer), (1, 1, 1, inner)]  # dense, compressed
         faults = _native.faults([pointers, coordinates], levels)
         if faults & ~_UNSORTED:
-            raise _fault(pointers, coordinates, inner)
+            if pointers[0] != 0:
+                raise PatternError(f"Expected indptr to begin with 0, but it begins with {pointers[0]}.")
+            falling = pointers[:-1] > pointers[1:]
+            if falling.any():
+                at = int(np.argmax(falling))
+                raise PatternError(
+                    f"Expected indptr never to decrease, but {pointers[at]} at {at} is followed by {pointers[at + 1]}."
+                )
+            at = int(np.argmax((coordinates < 0) | (coordinates >= inner)))
+            raise PatternError(f"Expected indices to lie in [0, {inner}), but {coordinates[at]} came at {at}.")
         return Compressed(pointers, coordinates, values[:count], not faults)
 
     def copy_arrays(self, shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -89,19 +98,6 @@ class Compressed:
         pointers = self.pointers
         outer = np.repeat(np.arange(len(pointers) - 1, dtype=pointers.dtype), np.diff(pointers))
         return ([outer, self.coordinates] if kind == "csr" else [self.coordinates, outer]), self.values
-
-
-def _fault(pointers: np.ndarray, coordinates: np.ndarray, inner: int) -> PatternError:
-    if pointers[0] != 0:
-        return PatternError(f"Expected indptr to begin with 0, but it begins with {pointers[0]}.")
-    falling = pointers[:-1] > pointers[1:]
-    if falling.any():
-        at = int(np.argmax(falling))
-        return PatternError(
-            f"Expected indptr never to decrease, but {pointers[at]} at {at} is followed by {pointers[at + 1]}."
-        )
-    at = int(np.argmax((coordinates < 0) | (coordinates >= inner)))
-    return PatternError(f"Expected indices to lie in [0, {inner}), but {coordinates[at]} came at {at}.")
 
 
 def _of_coo(x: Any, shape: Sequence[int]) -> _Entries:

@@ -155,31 +155,28 @@ def _product(equation: Equation, reader: Reader, spec: Spec, inputs: Sequence[Va
     factors, arrays = map(list, spec.split(inputs))
     for n, table in enumerate(factors):
         if isinstance(table, Table):
-            spec = _on_places(equation, reader, spec, n, table, arrays)
+            if spec.factors[n].on is not None:
+                whole(equation)
+            row, *features = spec.factors[n].before
+            others = [
+                v for m, term in enumerate((*spec.factors, spec.result)) if m != n for v in (*term.before, *term.behind)
+            ]
+            walks = [number for number, walk in enumerate(spec.walks) if row in (*walk.indices, *walk.lead)]
+            is_seen_in_rows = dict(spec.sizes)[row] == table.size
+            if row in (*features, *others) or not walks or not is_seen_in_rows:
+                whole(equation)
+            changed = list(spec.walks)
+            for number in walks:
+                changed[number], arrays[number] = _walk_of_places(
+                    equation, reader, changed[number], row, table, arrays[number]
+                )
+            sizes = tuple((v, len(table.rows) if v == row else size) for v, size in spec.sizes)
+            spec = replace(spec, walks=tuple(changed), sizes=sizes)
             # Derivatives of a maximum compare a product with it, so both have to be rounded alike.
             factors[n] = table.rows if spec.semiring.is_linear and spec.mask is None else table.rows_in_dtype
     spec = spec.with_dtype(dtype, [x.dtype for x in factors])
     operands = in_own_shapes(spec, (*factors, *(array for part in arrays for array in part)))
     return einsum_p.bind(*same_varying(operands), spec=spec)
-
-
-def _on_places(
-    equation: Equation, reader: Reader, spec: Spec, n: int, table: Table, arrays: list[Sequence[jax.Array]]
-) -> Spec:
-    """Return the spec with `table.rows` as factor `n`. In `arrays`, indices in `table.rows` replace row indices."""
-    if spec.factors[n].on is not None:
-        whole(equation)
-    row, *features = spec.factors[n].before
-    others = [v for m, term in enumerate((*spec.factors, spec.result)) if m != n for v in (*term.before, *term.behind)]
-    walks = [number for number, walk in enumerate(spec.walks) if row in (*walk.indices, *walk.lead)]
-    is_seen_in_rows = dict(spec.sizes)[row] == table.size
-    if row in (*features, *others) or not walks or not is_seen_in_rows:
-        whole(equation)
-    changed = list(spec.walks)
-    for number in walks:
-        changed[number], arrays[number] = _walk_of_places(equation, reader, changed[number], row, table, arrays[number])
-    sizes = tuple((v, len(table.rows) if v == row else size) for v, size in spec.sizes)
-    return replace(spec, walks=tuple(changed), sizes=sizes)
 
 
 def _walk_of_places(

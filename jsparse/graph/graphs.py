@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 from jax.typing import ArrayLike
 
 from jsparse.base.arrays import Array, host_array
@@ -57,9 +58,9 @@ def as_graph(x: Any, what: str, *, square: bool = True, kept: bool = False) -> S
     return tensor
 
 
-def like(x: Graph, result: SparseTensor) -> Graph:
+def like(x: Graph, result: Graph) -> Graph:
     """Return `result`, or the pattern of `result` if the graph `x` is a pattern."""
-    return result.pattern if is_pattern(x) else result
+    return result.pattern if is_pattern(x) and isinstance(result, SparseTensor) else result
 
 
 def one_of(name: str, choices: tuple[str, ...], expected: str) -> str:
@@ -80,7 +81,7 @@ def check_relation(relation: object, what: str) -> Relation:
     return relation
 
 
-def known_or_traced(x: ArrayLike, expected: str) -> Array:
+def known_or_traced(x: ArrayLike | npt.ArrayLike, expected: str) -> Array:
     """Convert numbers of nodes or edges to a numpy array, unless they are traced. An empty array becomes integers."""
     if isinstance(x, jax.core.Tracer):
         return x

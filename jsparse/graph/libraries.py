@@ -107,8 +107,9 @@ def from_jraph(
         raise DTypeError(
             f"Expected a jraph.GraphsTuple for jsparse.graph.from_jraph, but {short_repr(graphs)} has no {missing[0]}."
         )
-    edges, count = getattr(graphs, "edges", None), np.shape(graphs.senders)
-    weights: Any = None if getattr(edges, "shape", None) not in (count, (*count, 1)) else edges.reshape(count)
+    edges: Any = getattr(graphs, "edges", None)
+    count = np.shape(graphs.senders)
+    weights = edges.reshape(count) if getattr(edges, "shape", None) in (count, (*count, 1)) else None
     nodes = _node_count(graphs) if nodes is None else nodes
     options: dict[str, Any] = {"nodes": nodes, "format": format, "nse": nse, "duplicates": duplicates}
     return from_edges(graphs.senders, graphs.receivers, weights, **options)

@@ -14,7 +14,6 @@ from jsparse.graph.graphs import Graph, as_graph, like
 from jsparse.graph.negatives import negative_sampling
 from jsparse.ops.indexing.at_coords import locate
 from jsparse.ops.surgery.prune import prune
-from jsparse.tensor.sparse_tensor import SparseTensor
 
 
 class LinkSplit(NamedTuple):
@@ -85,9 +84,9 @@ def random_link_split(
             f"Expected an undirected graph for jsparse.graph.random_link_split with is_undirected=True, but the edge "
             f"{source[at]} → {target[at]} has no other direction. Make one by jsparse.graph.symmetrize."
         )
-    drawn, negatives = jax.random.split(key)
+    key_of_edges, negatives = jax.random.split(key)
     edges = np.flatnonzero(source <= target) if is_undirected else np.arange(graph.nse)
-    edges = edges[np.asarray(jax.random.permutation(drawn, len(edges)))]
+    edges = edges[np.asarray(jax.random.permutation(key_of_edges, len(edges)))]
     val, test = (_share(n, len(edges), name) for n, name in ((num_val, "num_val"), (num_test, "num_test")))
     train = len(edges) - val - test
     disjoint = _share(disjoint_train_ratio, max(train, 0), "disjoint_train_ratio")
@@ -97,7 +96,16 @@ def random_link_split(
             f"num_val={num_val}, num_test={num_test} and disjoint_train_ratio={disjoint_train_ratio} leave none."
         )
     counts = [int(n * neg_sampling_ratio) for n in ((disjoint or train) * add_negative_train_samples, val, test)]
-    pairs = np.split(_negatives(negatives, graph, sum(counts), is_undirected), np.cumsum(counts)[:-1], axis=1)
+    # Pairs without an edge; of undirected graphs only the direction with the smaller source.
+    count, matrix = sum(counts), graph if graph.ndim == 2 else graph.sum(2)
+    drawn = negative_sampling(negatives, matrix, count * (1 + is_undirected), force_undirected=is_undirected)
+    free = np.asarray(drawn)[:, : drawn.shape[1] // (1 + is_undirected)]
+    if free.shape[1] < count:
+        raise ShapeError(
+            f"Expected a graph with {count:,} pairs of nodes that have no edge for jsparse.graph.random_link_split, "
+            f"but there are {free.shape[1]:,}. Pass a smaller neg_sampling_ratio."
+        )
+    pairs = np.split(free, np.cumsum(counts)[:-1], axis=1)
     parts = edges[: disjoint or train], edges[train : train + val], edges[train + val :]
     messages = edges[disjoint:train], edges[:train], edges[: train + val]
     ends = np.stack([source, target])
@@ -122,16 +130,3 @@ def _share(number: float, whole: int, name: str) -> int:
             f"float from 0.0 to 1.0, but got {short_repr(number)}."
         )
     return int(number * whole) if isinstance(number, float) else int(number)
-
-
-def _negatives(key: jax.Array, graph: SparseTensor, count: int, is_undirected: bool) -> np.ndarray:
-    """Draw pairs (2, count) without an edge; for undirected graphs only the direction with the smaller source."""
-    matrix = graph if graph.ndim == 2 else graph.sum(2)
-    pairs = np.asarray(negative_sampling(key, matrix, count * (1 + is_undirected), force_undirected=is_undirected))
-    pairs = pairs[:, : pairs.shape[1] // (1 + is_undirected)]
-    if pairs.shape[1] < count:
-        raise ShapeError(
-            f"Expected a graph with {count:,} pairs of nodes that have no edge for jsparse.graph.random_link_split, "
-            f"but there are {pairs.shape[1]:,}. Pass a smaller neg_sampling_ratio."
-        )
-    return pairs

@@ -43,7 +43,17 @@ def read_matrix_market(limit: Limit) -> tuple[np.ndarray, np.ndarray, tuple[int,
     kinds = [*([int, int] if header.layout == "coordinate" else []), *FIELDS[header.field]]
     columns = body.table(kinds, header.entries, copies=1 if header.symmetry == "general" else 2)
     if header.layout == "coordinate":
-        coords = _check_coordinates(body, header, columns[:2])
+        # Coordinates begin at 0 here. A symmetric matrix may store only one of two mirrored entries.
+        coords = np.stack([column.astype(np.int64, copy=False) - 1 for column in columns[:2]])
+        faults = [
+            (((coords < 0) | (coords >= np.array(header.shape)[:, None])).any(axis=0), f"from 1 to {header.shape}")
+        ]
+        if header.symmetry != "general":
+            faults.append((_is_mirrored(coords), f"of one triangle of a {header.symmetry} matrix"))
+        if header.symmetry == "skew-symmetric":
+            faults.append((coords[0] == coords[1], "off the diagonal of a skew-symmetric matrix"))
+        for fault, where in faults:
+            body.check_rows(fault, lambda n: f"coordinates {where}, but got {tuple((coords[:, n] + 1).tolist())}")  # noqa: B023
     else:
         coords = _dense_coordinates(header)
     values = _values(body, header, columns[len(kinds) - len(FIELDS[header.field]) :])
@@ -112,19 +122,6 @@ def _sizes(text: Text, layout: str, symmetry: str) -> tuple[int, tuple[int, int]
         return number, (m, n), sizes[2]
     triangle = {"general": m * n, "skew-symmetric": n * (n - 1) // 2}.get(symmetry, n * (n + 1) // 2)
     return number, (m, n), triangle
-
-
-def _check_coordinates(body: Text, header: _Header, columns: list[np.ndarray]) -> np.ndarray:
-    """Check coordinates, and make them begin at 0. A symmetric matrix may store only one of two mirrored entries."""
-    coords = np.stack([column.astype(np.int64, copy=False) - 1 for column in columns])
-    faults = [(((coords < 0) | (coords >= np.array(header.shape)[:, None])).any(axis=0), f"from 1 to {header.shape}")]
-    if header.symmetry != "general":
-        faults.append((_is_mirrored(coords), f"of one triangle of a {header.symmetry} matrix"))
-    if header.symmetry == "skew-symmetric":
-        faults.append((coords[0] == coords[1], "off the diagonal of a skew-symmetric matrix"))
-    for fault, where in faults:
-        body.check_rows(fault, lambda n: f"coordinates {where}, but got {tuple((coords[:, n] + 1).tolist())}")  # noqa: B023
-    return coords
 
 
 def _is_mirrored(coords: np.ndarray) -> np.ndarray:

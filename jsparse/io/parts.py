@@ -78,7 +78,16 @@ def _part(shape: tuple[int, ...], entries: Mapping[str, np.ndarray], at: str) ->
     check_index(f"{at}pattern", pattern, nse, arrays)
     part = Part.of(format, pattern, slots, shape)
     if part.has_slots and not (isinstance(pattern, DynamicPattern) and pattern.has_overflowed):
-        _check_slots(pattern if isinstance(pattern, Pattern) else pattern.to_static(), at)
+        # Each entry is stored once, in a slot of its own.
+        known = pattern if isinstance(pattern, Pattern) else pattern.to_static()
+        *index, slots_of_entries = known.arrays
+        Pattern.of_arrays(known.shape[:-1], Format(known.format.levels[:-1]), index)
+        ordered = np.sort(slots_of_entries)
+        repeated = ordered[1:][ordered[1:] == ordered[:-1]]
+        if len(repeated):
+            raise FileFormatError(
+                f"Its {at}pattern puts several entries into slot {repeated[0]}, but each has a slot of its own."
+            )
     return part
 
 
@@ -112,14 +121,3 @@ def _dynamic(type_: DynamicType, arrays: Sequence[np.ndarray], at: str) -> Dynam
     if not pattern.has_overflowed:
         pattern.validate()
     return pattern
-
-
-def _check_slots(outer: Pattern, at: str) -> None:
-    """Raise PatternError or FileFormatError unless an outer pattern stores each entry once, in a slot of its own."""
-    *arrays, numbers = outer.arrays
-    Pattern.of_arrays(outer.shape[:-1], Format(outer.format.levels[:-1]), arrays)
-    ordered = np.sort(numbers)
-    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
-    if len(repeated):
-        slot = int(repeated[0])
-        raise FileFormatError(f"Its {at}pattern puts several entries into slot {slot}, but each has a slot of its own.")

@@ -93,7 +93,19 @@ class Text:
                 faults.append(fault.args[0])
         number = max(faults)  # the lines before it are right for one of the dtypes
         line = next(line for at, line in self.lines() if at == number)
-        self._check_row(number, line.split(), kinds)
+        words = line.split()
+        if len(words) != len(kinds):
+            self.fail(number, f"expected a row of {_numbers(len(kinds))}, but got {shorten(' '.join(words))!r}")
+        for word, kind in zip(words, kinds, strict=True):
+            try:
+                value = kind(word)
+            except ValueError:
+                value = None
+            # Python reads underscores, other digits than ASCII's, and integers of any length.
+            plain = value is not None and word.isascii() and "_" not in word
+            if not plain or (kind is int and not -(2**63) <= value < 2**64):
+                expected = "an integer of 64 bits" if kind is int else "a number"
+                self.fail(number, f"expected {expected}, but got {shorten(word)!r}")
         rows = f"rows of {_numbers(len(kinds))}, with integers that all fit int64 or all fit uint64"
         return self.fail(number, f"expected {rows}, but got {shorten(line)!r}")
 
@@ -140,20 +152,6 @@ class Text:
             number, words = full[at]
             if any(word.strip("+-")[:1].isdigit() and np.isinf(float(word)) for word in words):
                 self.fail(number, f"expected numbers that float64 holds, but got {shorten(' '.join(words))!r}")
-
-    def _check_row(self, number: int, words: Sequence[str], kinds: Sequence[type]) -> None:
-        if len(words) != len(kinds):
-            self.fail(number, f"expected a row of {_numbers(len(kinds))}, but got {shorten(' '.join(words))!r}")
-        for word, kind in zip(words, kinds, strict=True):
-            try:
-                value = kind(word)
-            except ValueError:
-                value = None
-            # Python reads underscores, other digits than ASCII's, and integers of any length.
-            plain = value is not None and word.isascii() and "_" not in word
-            if not plain or (kind is int and not -(2**63) <= value < 2**64):
-                expected = "an integer of 64 bits" if kind is int else "a number"
-                self.fail(number, f"expected {expected}, but got {shorten(word)!r}")
 
     def _blocks(self) -> Iterator[tuple[int, str]]:
         """Yield blocks of complete lines, each with the number of its first line."""

@@ -10,13 +10,11 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike, DTypeLike
 
 from jsparse.errors import ShapeError
-from jsparse.formats import Pattern
 from jsparse.nn.attention import Projection, caster, mask_pattern, plus, projections_of, relative_bias
 from jsparse.nn.operands import dense_array
 from jsparse.ops.attention.decoding import check_causal, rows_of
 from jsparse.ops.attention.dot_product_attention import pattern_of_mask
 from jsparse.ops.attention.fused import Extra, attend
-from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import PatternLike
 
 
@@ -89,7 +87,23 @@ def attention_step(
     check_causal(pattern, "attention_step")
     # Queries, keys and values have the shape (..., length, heads, dim).
     q, k, v = (plus(jnp.einsum("...nf,fhd->...nhd", x, to.kernel), to.bias) for to in (query, key, value))
-    _check_step(x, k, cache, pattern)
+    length = pattern.shape[-1]
+    if x.ndim < 2 or not 1 <= x.shape[-2] <= length:
+        raise ShapeError(
+            f"Expected x (..., n, in), 1 to {length} positions, in a step of a decoder, but got {x.shape}."
+        )
+    expected = (*k.shape[:-3], length, *k.shape[-2:])
+    if cache.key.shape != expected or cache.value.shape != expected:
+        raise ShapeError(
+            f"Expected a KV cache of shape {expected} for x {x.shape} and a mask of shape {pattern.shape}, but got "
+            f"keys {cache.key.shape} and values {cache.value.shape}."
+        )
+    if not isinstance(cache.index, jax.core.Tracer) and int(cache.index) + x.shape[-2] > length:
+        raise ShapeError(
+            f"Expected at most {length} steps for a KV cache of length {length}, but {int(cache.index)} positions are "
+            f"written already, and x {x.shape} has {x.shape[-2]}. Begin with an empty cache, or make mask and cache "
+            f"longer."
+        )
     keys, values = (
         jax.lax.dynamic_update_slice_in_dim(cached, new.astype(cached.dtype), cache.index, axis=-3)
         for cached, new in ((cache.key, k), (cache.value, v))
@@ -124,24 +138,3 @@ def layer_step(
     x = cast(dense_array(x, "SparseAttention", "x (..., n, in)"))
     table = None if relative is None else cast(relative)
     return attention_step(x, cache, mask, **projections_of(parameters, dtype), relative=table)
-
-
-def _check_step(x: jax.Array, k: jax.Array, cache: KVCache, pattern: Pattern | DynamicPattern) -> None:
-    """Raise ShapeError if a cache does not fit the next positions or the mask, or is known to have no room for them."""
-    length = pattern.shape[-1]
-    if x.ndim < 2 or not 1 <= x.shape[-2] <= length:
-        raise ShapeError(
-            f"Expected x (..., n, in), 1 to {length} positions, in a step of a decoder, but got {x.shape}."
-        )
-    expected = (*k.shape[:-3], length, *k.shape[-2:])
-    if cache.key.shape != expected or cache.value.shape != expected:
-        raise ShapeError(
-            f"Expected a KV cache of shape {expected} for x {x.shape} and a mask of shape {pattern.shape}, but got "
-            f"keys {cache.key.shape} and values {cache.value.shape}."
-        )
-    if not isinstance(cache.index, jax.core.Tracer) and int(cache.index) + x.shape[-2] > length:
-        raise ShapeError(
-            f"Expected at most {length} steps for a KV cache of length {length}, but {int(cache.index)} positions are "
-            f"written already, and x {x.shape} has {x.shape[-2]}. Begin with an empty cache, or make mask and cache "
-            f"longer."
-        )

@@ -130,7 +130,18 @@ def parse_einsum(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> Assignme
                 f"{len(letters)}, one dimension for each index of '{shorten(term)}', but it has rank {rank}."
             )
     result = right if arrow else _implicit_result(left)
-    _check_result(subscripts, left, result)
+    shown = shorten(subscripts)
+    for letter, count in Counter(result.replace(ELLIPSIS, "")).items():
+        if count > 1:
+            raise SubscriptError(
+                f"Expected each index once after '->', but '{letter}' stands {count} times in '{shown}'. Use two "
+                f"letters."
+            )
+        if letter not in left:
+            raise SubscriptError(
+                f"Expected every index after '->' to belong to an operand, but '{letter}' of '{shown}' does not. "
+                f"jsparse.evaluate repeats a result along further indices, given shape=."
+            )
     if ELLIPSIS in text:
         terms, result = without_ellipsis(text, terms, result, shapes)
     if any(1 in shape for shape in shapes):
@@ -168,18 +179,3 @@ def _check_characters(text: str) -> None:
                 f"most one '->'), but {token[0]!r} stands at position {offset}:\n{point_at(text, offset)}"
             )
         in_result |= token == "->"
-
-
-def _check_result(subscripts: str, left: str, result: str) -> None:
-    shown = shorten(subscripts)
-    for letter, count in Counter(result.replace(ELLIPSIS, "")).items():
-        if count > 1:
-            raise SubscriptError(
-                f"Expected each index once after '->', but '{letter}' stands {count} times in '{shown}'. Use two "
-                f"letters."
-            )
-        if letter not in left:
-            raise SubscriptError(
-                f"Expected every index after '->' to belong to an operand, but '{letter}' of '{shown}' does not. "
-                f"jsparse.evaluate repeats a result along further indices, given shape=."
-            )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -33,7 +32,23 @@ def product(equation: Equation, lhs: Any, rhs: Any) -> Value:
     """
     (left, right), out = _subscripts(equation, np.ndim(lhs), np.ndim(rhs))
     if any(isinstance(x, SparseValue) and not x.background.is_zero for x in (lhs, rhs)):
-        return _with_backgrounds(equation, [(lhs, left), (rhs, right)], out)
+        # For a tensor S with the background b the product S · X is an array, (S - b) · X + b · X. b
+        # broadcasts, so X is summed before it is multiplied by b. S - b is 0 outside of the stored entries.
+        # Where b is infinite, the product is NaN. Where X is infinite, the product may be NaN, since the two
+        # terms may be inf and -inf.
+        sizes = {**dict(zip(left, lhs.shape, strict=True)), **dict(zip(right, rhs.shape, strict=True))}
+        total = jnp.zeros((), arithmetic_dtype(equation.dtype.name))
+        for a in _addends(equation, lhs, left):
+            for b in _addends(equation, rhs, right):
+                of_left, of_right = ("".join(letters for _, letters in factors) for factors in (a, b))
+                kept = "".join(letter for letter in out if letter in of_left + of_right)
+                times = prod(sizes[v] for v in {*left, *right} - {*of_left, *of_right, *out})
+                subscripts = f"{','.join(letters for _, letters in (*a, *b))}->{kept}"
+                arrays = [array for array, _ in (*a, *b)]
+                term: Any = einsum(subscripts, *arrays, preferred_element_type=total.dtype, out_format="dense")
+                term = term.reshape([sizes[v] if v in kept else 1 for v in out])
+                total = total + term * as_number(times, total.dtype)
+        return jnp.broadcast_to(total, equation.shape).astype(equation.dtype)
     terms = [_term(lhs, left), _term(rhs, right)]
     if set(left + right) != set(terms[0][1] + terms[1][1]):  # both repeat their elements along a dimension
         lhs, rhs = (whole(x) if isinstance(x, SparseValue) else x for x in (lhs, rhs))
@@ -68,27 +83,6 @@ def product_of_arrays(equation: Equation, lhs: jax.Array, rhs: jax.Array) -> Val
         return sampled.values
 
     return Deferred(equation.shape, equation.dtype, lambda: equation.results(arrays)[0], sample)
-
-
-def _with_backgrounds(equation: Equation, operands: Sequence[tuple[Value, str]], out: str) -> jax.Array:
-    """Compute a product S · X as an array, for a tensor S with the background b, by (S - b) · X + b · X.
-
-    b broadcasts, so X is summed before it is multiplied by b. S - b is 0 outside of the stored entries. Where b is
-    infinite, the product is NaN. Where X is infinite, the product may be NaN, since the two terms may be inf and -inf.
-    """
-    (lhs, left), (rhs, right) = operands
-    sizes = {**dict(zip(left, lhs.shape, strict=True)), **dict(zip(right, rhs.shape, strict=True))}
-    total = jnp.zeros((), arithmetic_dtype(equation.dtype.name))
-    for a in _addends(equation, lhs, left):
-        for b in _addends(equation, rhs, right):
-            of_left, of_right = ("".join(letters for _, letters in factors) for factors in (a, b))
-            kept = "".join(letter for letter in out if letter in of_left + of_right)
-            times = prod(sizes[v] for v in {*left, *right} - {*of_left, *of_right, *out})
-            subscripts = f"{','.join(letters for _, letters in (*a, *b))}->{kept}"
-            arrays = [array for array, _ in (*a, *b)]
-            term: Any = einsum(subscripts, *arrays, preferred_element_type=total.dtype, out_format="dense")
-            total = total + term.reshape([sizes[v] if v in kept else 1 for v in out]) * as_number(times, total.dtype)
-    return jnp.broadcast_to(total, equation.shape).astype(equation.dtype)
 
 
 Factors = list[tuple[Any, str]]

@@ -117,7 +117,8 @@ def _same_carry(equation: Equation, before: Sequence[Value], after: Sequence[Val
 
 def _check_alike(equation: Equation, x: Value, y: Value, what: str) -> None:
     """Raise NotYetSupportedError if two values differ in structure."""
-    if jax.tree.structure(x) != jax.tree.structure(y):
+    one: Any = jax.tree.structure(x)
+    if one != jax.tree.structure(y):
         raise equation.not_supported(
             f"needs {what} to be stored alike, but got {_describe(x)} and {_describe(y)}",
             "Give it the same pattern in both places (A * 0 + B has that of both), or pass A.todense().",

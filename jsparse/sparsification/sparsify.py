@@ -86,8 +86,8 @@ def sparsify(fn: Callable[..., Any], *, nse: int | None = None) -> Callable[...,
         avals = [_aval(leaves[n]) for n in traced]
         closed, out = jax.make_jaxpr(of_arrays, return_shape=True)(*avals)
         results = interpret(closed, [plain(leaves[n]) for n in traced], capacity, Origin.of_caller())
-        results = [tensor_of(x) if isinstance(x, SparseValue) else jax.numpy.asarray(dense(x)) for x in results]
-        return jax.tree.unflatten(jax.tree.structure(out), results)
+        leaves = [tensor_of(x) if isinstance(x, SparseValue) else jax.numpy.asarray(dense(x)) for x in results]
+        return jax.tree.unflatten(jax.tree.structure(out), leaves)
 
     return sparse
 
@@ -119,7 +119,7 @@ def interpret(closed: ClosedJaxpr, inputs: Sequence[Value], nse: int | None, cal
                 raise
             raise equation.add_origin(error) from error
         if results is NotImplemented:
-            return _of_arrays(equation, [dense(x) for x in values])
+            return [*_of_arrays(equation, [dense(x) for x in values])]
         return results if isinstance(results, list) else [results]
 
     return evaluate_jaxpr(_compat.without_dead_equations(closed), inputs, step)

@@ -66,7 +66,18 @@ def update_tensor(equation: Equation, x: Value, indices: Value, updates: Value) 
     x = whole(x)
     if isinstance(updates, SparseValue):
         check_background(updates, equation)
-        return _by_tensor(equation, x, windows, method, whole(updates).tensor)
+        changes = whole(updates).tensor
+        if method == "set" and x.background.is_zero:  # elements that `changes` does not store are written as 0
+            hit = windows.hits(x.tensor)
+            if hit is not None:
+                x = x.with_tensor(x.tensor.with_values(jnp.where(hit, 0, x.tensor.values)), x.background)
+                method = "add"
+        if method not in ("add", "subtract"):
+            raise equation.not_supported(
+                f"would {method} elements of another SparseTensor",
+                "Update by .add, or by .set at known, different places of a static pattern, or by an array.",
+            )
+        return _write_updates(x, windows, changes.coords, method, changes.values)
     number, stays = uniform_number(updates), False
     if number is not None and (background := x.background.value) is not None:
         with jax.ensure_compile_time_eval():  # whether the elements that are not stored stay as they are
@@ -192,21 +203,6 @@ def _write_updates(x: SparseValue, windows: Windows, at: Sequence[Array], method
     options = {"mode": "drop", "unique_indices": windows.equation.params["unique_indices"]}
     updated = getattr(jnp.asarray(elements_at_slots(x, target)).at[slots], method)(values, **options)
     return x.with_tensor(SparseTensor._wrap(updated, target.pattern), x.background)
-
-
-def _by_tensor(equation: Equation, x: SparseValue, windows: Windows, method: str, updates: SparseTensor) -> SparseValue:
-    """Update a tensor by another tensor, entry by entry. Elements that `updates` does not store are written as 0."""
-    if method == "set" and x.background.is_zero:
-        hit = windows.hits(x.tensor)
-        if hit is not None:
-            x = x.with_tensor(x.tensor.with_values(jnp.where(hit, 0, x.tensor.values)), x.background)
-            method = "add"
-    if method not in ("add", "subtract"):
-        raise equation.not_supported(
-            f"would {method} elements of another SparseTensor",
-            "Update by .add, or by .set at known, different places of a static pattern, or by an array.",
-        )
-    return _write_updates(x, windows, updates.coords, method, updates.values)
 
 
 def _of_array(equation: Equation, x: jax.Array, windows: Windows, method: str, updates: Value) -> jax.Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -28,9 +28,12 @@ from jsparse.primitives.rows import row_sums, rows_at
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
+EdgeFeatures: TypeAlias = "SparseTensor | ArrayLike | None"
+"""Features of edges, an array (nse, features) or a tensor on the graph's pattern extended by an axis, or None."""
+
 
 def edges_to_attend(
-    graph: Graph, edge_features: Any, self_loops: bool, layer: str
+    graph: Graph, edge_features: EdgeFeatures, self_loops: bool, layer: str
 ) -> tuple[Pattern | DynamicPattern, SparseTensor | None]:
     """Return the pattern of the edges that attention uses, and the features of these edges as a tensor.
 
@@ -177,7 +180,13 @@ class AttentionLayer(Layer):
         return self.out_features * (self.heads if self.concat else 1)
 
     def _apply(
-        self, p: Arrays, graph: Graph, x: Features, *, edge_features: Any = None, dropout_key: jax.Array | None = None
+        self,
+        p: Arrays,
+        graph: Graph,
+        x: Features,
+        *,
+        edge_features: EdgeFeatures = None,
+        dropout_key: jax.Array | None = None,
     ) -> jax.Array:
         rate = 0.0 if dropout_key is None else self.dropout_rate
         options = {"concat": self.concat, "dropout_rate": rate, "dropout_key": dropout_key}

@@ -16,6 +16,7 @@ from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, indices_of
 from jsparse.nn.graph_attention.edges import (
     AttentionLayer,
+    EdgeFeatures,
     check_edge_kernel,
     check_vectors,
     edges_to_attend,
@@ -187,7 +188,7 @@ class GATConv(AttentionLayer):
             bias=bias_of(self.width, self.use_bias),
         )
 
-    def _convolve(self, p: Arrays, graph: Graph, x: Features, edge_features: Any, **options: Any) -> jax.Array:
+    def _convolve(self, p: Arrays, graph: Graph, x: Features, edge_features: EdgeFeatures, **options: Any) -> jax.Array:
         weights, edges = dict(p), None
         edge_kernel, attention_edge = weights.pop("edge_kernel", None), weights.pop("attention_edge", None)
         if edge_features is not None:

@@ -16,6 +16,7 @@ from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, indices_of
 from jsparse.nn.graph_attention.edges import (
     AttentionLayer,
+    EdgeFeatures,
     check_edge_kernel,
     check_vectors,
     edges_to_attend,
@@ -171,7 +172,7 @@ class GATv2Conv(AttentionLayer):
             bias=bias_of(self.width, self.use_bias),
         )
 
-    def _convolve(self, p: Arrays, graph: Graph, x: Features, edge_features: Any, **options: Any) -> jax.Array:
+    def _convolve(self, p: Arrays, graph: Graph, x: Features, edge_features: EdgeFeatures, **options: Any) -> jax.Array:
         weights = dict(p)
         if self.share_weights:
             weights |= {"kernel_target": p["kernel_source"], "bias_target": p.get("bias_source")}

@@ -15,6 +15,7 @@ from jsparse.graph.graphs import Graph, indices_of
 from jsparse.nn.attention import Projection
 from jsparse.nn.graph_attention.edges import (
     AttentionLayer,
+    EdgeFeatures,
     check_edge_kernel,
     edges_to_attend,
     join_heads,
@@ -196,7 +197,7 @@ class TransformerConv(AttentionLayer):
             edge_kernel=None if self.edge_features is None else Parameter((self.edge_features, *heads)),
         )
 
-    def _convolve(self, p: Arrays, graph: Graph, x: Features, edge_features: Any, **options: Any) -> jax.Array:
+    def _convolve(self, p: Arrays, graph: Graph, x: Features, edge_features: EdgeFeatures, **options: Any) -> jax.Array:
         names = ("query", "key", "value", "root")
         options |= {name: Projection(p[name], p.get(f"{name}_bias")) for name in names if name in p}
         options |= {"gate": p["gate"][:, 0] if "gate" in p else None, "edge_kernel": p.get("edge_kernel")}
