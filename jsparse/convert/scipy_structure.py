@@ -210,17 +210,17 @@ def _numbers(x: Any, ndim: int) -> np.ndarray:
     return array
 
 
-def _integers_from(given: Iterable[Any], name: str) -> np.ndarray:
+def _integers_from(numbers: Iterable[Any], name: str) -> np.ndarray:
     try:
-        return np.fromiter(map(operator.index, given), np.int64)
+        return np.fromiter(map(operator.index, numbers), np.int64)
     except (TypeError, OverflowError) as error:
         raise PatternError(f"Expected {name} to hold integers, but one is none: {shorten(error)}.") from error
 
 
-def _numbers_from(given: Iterable[Any], dtype: np.dtype) -> np.ndarray:
+def _numbers_from(numbers: Iterable[Any], dtype: np.dtype) -> np.ndarray:
     parsed = parse_dtype(dtype, "an array of numbers to make a SparseTensor from")
     try:
-        return np.fromiter(given, parsed)
+        return np.fromiter(numbers, parsed)
     except (TypeError, ValueError, OverflowError) as error:
         raise PatternError(f"Expected values of {parsed}, but one is none: {shorten(error)}.") from error
 

@@ -14,6 +14,7 @@ from jsparse.graph.graphs import Graph, as_graph, like
 from jsparse.graph.negatives import negative_sampling
 from jsparse.ops.indexing.at_coords import locate
 from jsparse.ops.surgery.prune import prune
+from jsparse.tensor.sparse_tensor import SparseTensor
 
 
 class LinkSplit(NamedTuple):
@@ -96,16 +97,7 @@ def random_link_split(
             f"num_val={num_val}, num_test={num_test} and disjoint_train_ratio={disjoint_train_ratio} leave none."
         )
     counts = [int(n * neg_sampling_ratio) for n in ((disjoint or train) * add_negative_train_samples, val, test)]
-    # Pairs without an edge; of undirected graphs only the direction with the smaller source.
-    count, matrix = sum(counts), graph if graph.ndim == 2 else graph.sum(2)
-    drawn = negative_sampling(negatives, matrix, count * (1 + is_undirected), force_undirected=is_undirected)
-    free = np.asarray(drawn)[:, : drawn.shape[1] // (1 + is_undirected)]
-    if free.shape[1] < count:
-        raise ShapeError(
-            f"Expected a graph with {count:,} pairs of nodes that have no edge for jsparse.graph.random_link_split, "
-            f"but there are {free.shape[1]:,}. Pass a smaller neg_sampling_ratio."
-        )
-    pairs = np.split(free, np.cumsum(counts)[:-1], axis=1)
+    pairs = np.split(_negatives(negatives, graph, sum(counts), is_undirected), np.cumsum(counts)[:-1], axis=1)
     parts = edges[: disjoint or train], edges[train : train + val], edges[train + val :]
     messages = edges[disjoint:train], edges[:train], edges[: train + val]
     ends = np.stack([source, target])
@@ -130,3 +122,16 @@ def _share(number: float, whole: int, name: str) -> int:
             f"float from 0.0 to 1.0, but got {short_repr(number)}."
         )
     return int(number * whole) if isinstance(number, float) else int(number)
+
+
+def _negatives(key: jax.Array, graph: SparseTensor, count: int, is_undirected: bool) -> np.ndarray:
+    """Draw pairs (2, count) without an edge; for undirected graphs only the direction with the smaller source."""
+    matrix = graph if graph.ndim == 2 else graph.sum(2)
+    drawn = negative_sampling(key, matrix, count * (1 + is_undirected), force_undirected=is_undirected)
+    pairs = np.asarray(drawn)[:, : drawn.shape[1] // (1 + is_undirected)]
+    if pairs.shape[1] < count:
+        raise ShapeError(
+            f"Expected a graph with {count:,} pairs of nodes that have no edge for jsparse.graph.random_link_split, "
+            f"but there are {pairs.shape[1]:,}. Pass a smaller neg_sampling_ratio."
+        )
+    return pairs

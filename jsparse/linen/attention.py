@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any
 
 import jax
@@ -91,16 +92,8 @@ class SparseAttention(linen.Module):
         There is no dropout if `deterministic`.
         """
         context = x if context is None else context
-        sizes = MultiHead(
-            num_heads=self.num_heads,
-            in_features=jnp.shape(x)[-1],
-            in_kv_features=jnp.shape(context)[-1],
-            qkv_features=self.qkv_features,
-            out_features=self.out_features,
-            num_kv_heads=self.num_kv_heads,
-            max_distance=self.max_distance,
-            use_bias=self.use_bias,
-        )
+        options = {field.name: getattr(self, field.name) for field in fields(MultiHead) if hasattr(self, field.name)}
+        sizes = MultiHead(in_features=jnp.shape(x)[-1], in_kv_features=jnp.shape(context)[-1], **options)
 
         def initialize_projection(key: jax.Array, name: str) -> dict[str, jax.Array]:
             keys = iter(jax.random.split(key, 2))
@@ -235,18 +228,9 @@ class TransformerEncoder(linen.Module):
     def __call__(self, x: Array, *, mask: PatternLike | None = None, deterministic: bool | None = None) -> jax.Array:
         """Apply the blocks to x (..., length, features), with `mask` in place of the encoder's mask if it is given."""
         check_sizes("TransformerEncoder", num_layers=self.num_layers)
+        names = [field.name for field in fields(TransformerBlock) if field.name not in ("name", "parent")]
+        options: dict[str, Any] = {name: getattr(self, name) for name in names}
         for number in range(self.num_layers):
-            block = TransformerBlock(
-                self.mask,
-                self.num_heads,
-                self.mlp_features,
-                self.num_kv_heads,
-                self.max_distance,
-                self.dropout_rate,
-                self.dtype,
-                self.param_dtype,
-                self.decode,
-                name=f"blocks_{number}",
-            )
+            block = TransformerBlock(**options, name=f"blocks_{number}")
             x = block(x, mask=mask, deterministic=deterministic)
         return linen.LayerNorm(dtype=self.dtype, param_dtype=self.param_dtype, name="norm")(x)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from math import prod
 
 import jax
+import jax.numpy as jnp
 from jax.typing import ArrayLike, DTypeLike
 
 from jsparse.errors import DTypeError, ShapeError
+from jsparse.nn.layer import Initializer
 from jsparse.nn.operands import dense_array, plus_bias, round_to_operands, sparse_or_dense, wide_sums
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
@@ -62,3 +64,8 @@ def block_linear(
     See `linear` for the arguments and the result. Raises DTypeError and ShapeError as `linear` does.
     """
     return linear(x, weight, bias, dtype=dtype)
+
+
+def normal_initializer(inputs: float) -> Initializer:
+    """Return an initializer that draws normal numbers with variance 1 / inputs."""
+    return lambda key, shape, dtype: jax.random.normal(key, shape, dtype) / jnp.sqrt(jnp.asarray(inputs, dtype))

@@ -91,17 +91,17 @@ def background(
 
 
 def dense_background(
-    what: str, found: Background | None, advice: str = "", shape: Sequence[int] | None = None
+    what: str, value: Background | None, advice: str = "", shape: Sequence[int] | None = None
 ) -> PatternError:
     """Return the error for a sparse result that may differ from 0 where nothing is stored.
 
     Args:
         what: the operation that gives the result.
-        found: the result's background, if it is known.
+        value: the result's background, if it is known.
         advice: a sentence on the cause, or on what else to do.
         shape: the shape of the array that the result would be.
     """
-    number = found.real if isinstance(found, complex) and not found.imag else found
+    number = value.real if isinstance(value, complex) and not value.imag else value
     known = number is not None and not isinstance(number, State)
     array = "dense" if shape is None else f"a dense array of shape {shorten(shape)}"
     return PatternError(

@@ -168,8 +168,8 @@ def _implicit_result(left: str) -> str:
 
 def _check_characters(text: str) -> None:
     arrows, ellipses, in_result = text.count("->"), 0, False
-    for found in _TOKEN.finditer(text):
-        token, offset = found.group(), found.start()
+    for match in _TOKEN.finditer(text):
+        token, offset = match.group(), match.start()
         ellipses = 0 if token in (",", "->") else ellipses + (token == ELLIPSIS)
         letter = token.isascii() and token.isalpha()
         legal = letter or (token == "," and not in_result) or (token == "->" and arrows == 1)
