@@ -123,9 +123,7 @@ def value_and_grad_of_rows(
 
 def _counts(ids: Sequence[jax.Array], known: jax.Array, size: int) -> jax.Array:
     """Return how often each of the rows `known` is among the ids of all lookups; 1 in padding."""
-    places_of_lookups = [
-        jnp.where((x >= 0) & (x < size), jnp.searchsorted(known, x.astype(known.dtype)), -1) for x in ids
-    ]
+    at = [jnp.where((x >= 0) & (x < size), jnp.searchsorted(known, x.astype(known.dtype)), -1) for x in ids]
     places = jnp.concatenate([x.reshape(-1) for x in at] or [jnp.zeros(0, jnp.int32)])
     return jnp.maximum(row_sums(jnp.ones(len(places), jnp.int32), [places], (len(known),)), 1)
 
