@@ -13,14 +13,14 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
 from jsparse import _compat
 from jsparse.differentiation import lookups
-from jsparse.differentiation.table import Reader, Table, Value
+from jsparse.differentiation.table import RowReader, Table, Value
 from jsparse.errors import NotYetSupportedError
 from jsparse.sparsification.equation import CALLS, CHECKPOINTS, Equation, evaluate_jaxpr
 from jsparse.sparsification.origin import UNKNOWN, Origin
 
 
 def interpret(
-    closed: ClosedJaxpr, inputs: Sequence[Value], reader: Reader, called_from: Origin = UNKNOWN
+    closed: ClosedJaxpr, inputs: Sequence[Value], reader: RowReader, called_from: Origin = UNKNOWN
 ) -> list[Value]:
     """Evaluate a closed jaxpr on arrays and tables. Returns its results. `reader` answers the lookups in tables.
 
@@ -57,7 +57,7 @@ def arrays(values: Sequence[Value], what: str) -> list[jax.Array]:
 
 
 def _inside(
-    equation: Equation, closed: ClosedJaxpr, reader: Reader, tables: list[int]
+    equation: Equation, closed: ClosedJaxpr, reader: RowReader, tables: list[int]
 ) -> Callable[[Sequence[Value]], tuple[list[jax.Array], list[jax.Array]]]:
     """Return a function that evaluates a jaxpr. It returns the results, and the row indices that each lookup reads.
 
@@ -73,12 +73,12 @@ def _inside(
     return function
 
 
-def inline_call(equation: Equation, _: Reader, *inputs: Value) -> list[Value]:
+def inline_call(equation: Equation, _: RowReader, *inputs: Value) -> list[Value]:
     """Evaluate the equations of a called function, such as a jitted one, in place of the call."""
     return equation.interpret(equation.callee, inputs)
 
 
-def interpret_checkpoint(equation: Equation, reader: Reader, *inputs: Value) -> list[Value]:
+def interpret_checkpoint(equation: Equation, reader: RowReader, *inputs: Value) -> list[Value]:
     """Evaluate a checkpointed function inside a new `jax.checkpoint`, with the policy of the original one."""
     tables: list[int] = []
     function = _inside(equation, equation.callee, reader, tables)
@@ -93,7 +93,7 @@ def interpret_checkpoint(equation: Equation, reader: Reader, *inputs: Value) -> 
     return list(results)
 
 
-def interpret_scan(equation: Equation, reader: Reader, *inputs: Value) -> list[Value]:
+def interpret_scan(equation: Equation, reader: RowReader, *inputs: Value) -> list[Value]:
     """Run a loop in `jax.lax.scan`. Each step may look up rows of tables that are the same in all steps."""
     params = equation.params
     constants, carries = _compat.scan_counts(params)
@@ -113,7 +113,7 @@ def interpret_scan(equation: Equation, reader: Reader, *inputs: Value) -> list[V
     return [*last, *collected]
 
 
-def interpret_branches(equation: Equation, reader: Reader, which: Value, *inputs: Value) -> list[Value]:
+def interpret_branches(equation: Equation, reader: RowReader, which: Value, *inputs: Value) -> list[Value]:
     """Run one branch in `jax.lax.switch`.
 
     Each lookup in a branch that does not run is recorded as index -1, which is no row.

@@ -1,8 +1,8 @@
 """Rules of the primitives that look up rows of a table, and of the primitives that act on each row separately.
 
-A rule does not know the place of a row, its index in `table.rows`. It asks the `Reader` of the table, and each of two
-passes has its own, so the same rules serve both. The first pass records which rows of the complete table are read. The
-second pass evaluates the function on these rows only, and there a row's place is its index among the recorded rows.
+A rule does not know the place of a row, its index in `table.rows`. It asks the `RowReader` of the table, and each of
+two passes has its own, so the same rules serve both. The first pass records which rows of the complete table are read.
+The second pass evaluates the function on these rows only, and there a row's place is its index among the recorded rows.
 Places increase with row indices, so sorted and distinct coordinates remain sorted and distinct.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from jsparse._compat import same_varying
 from jsparse.compiler.dtypes import arithmetic_dtype
-from jsparse.differentiation.table import Reader, Table, Value
+from jsparse.differentiation.table import RowReader, Table, Value
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import pad
 from jsparse.primitives.einsum import einsum_p
@@ -39,7 +39,7 @@ def whole(equation: Equation, *_: object) -> Never:
     )
 
 
-def gather_rows(equation: Equation, reader: Reader, table: Value, indices: Value) -> jax.Array:
+def gather_rows(equation: Equation, reader: RowReader, table: Value, indices: Value) -> jax.Array:
     """Take rows at an array of indices: complete rows, or some elements of each row."""
     params = equation.params
     numbers, modes = params["dimension_numbers"], jax.lax.GatherScatterMode
@@ -96,7 +96,7 @@ def _windows(equation: Equation, array: jax.Array, starts: Sequence[jax.Array], 
     return jnp.squeeze(jnp.transpose(windowed, (*order, *ones)), tuple(range(rank, windowed.ndim)))
 
 
-def take_row(equation: Equation, reader: Reader, table: Value, *starts: Value) -> jax.Array:
+def take_row(equation: Equation, reader: RowReader, table: Value, *starts: Value) -> jax.Array:
     """Take one row, or a part of one row. The index is clipped to the table."""
     first, *others = starts
     if not isinstance(table, Table) or isinstance(first, Table) or equation.params["slice_sizes"][0] != 1:
@@ -106,7 +106,7 @@ def take_row(equation: Equation, reader: Reader, table: Value, *starts: Value) -
     return equation.bind(table.rows, place, *of_columns).astype(table.dtype)
 
 
-def slice_rows(equation: Equation, reader: Reader, table: Table) -> Table | jax.Array:
+def slice_rows(equation: Equation, reader: RowReader, table: Table) -> Table | jax.Array:
     """Take a range of rows, or a range of the elements of each row."""
     params, count = equation.params, len(table.rows)
     first, *starts = params["start_indices"]
@@ -120,7 +120,7 @@ def slice_rows(equation: Equation, reader: Reader, table: Table) -> Table | jax.
     return rows_at(parts, [places]).astype(table.dtype)
 
 
-def of_each_row(equation: Equation, _: Reader, *inputs: Value) -> Table:
+def of_each_row(equation: Equation, _: RowReader, *inputs: Value) -> Table:
     """Apply an elementwise function of a table and scalars to each row. Such a function commutes with lookups."""
     tables = [x for x in inputs if isinstance(x, Table)]
     if any(not isinstance(x, Table) and np.ndim(x) for x in inputs) or len({x.number for x in tables}) > 1:
@@ -128,14 +128,14 @@ def of_each_row(equation: Equation, _: Reader, *inputs: Value) -> Table:
     return tables[0].with_rows(equation.bind(*(x.rows_in_dtype if isinstance(x, Table) else x for x in inputs)))
 
 
-def reshape_rows(equation: Equation, _: Reader, table: Table) -> Table:
+def reshape_rows(equation: Equation, _: RowReader, table: Table) -> Table:
     """Reshape each row."""
     if not equation.shape or equation.shape[0] != table.size:
         whole(equation)
     return table.with_rows(table.rows_in_dtype.reshape(len(table.rows), *equation.shape[1:]))
 
 
-def multiply_by_rows(equation: Equation, reader: Reader, *inputs: Value) -> jax.Array:
+def multiply_by_rows(equation: Equation, reader: RowReader, *inputs: Value) -> jax.Array:
     """Compute an einsum in which the coordinates of a pattern select rows of a table.
 
     Examples are embedding bags, indirect accesses, and products of a sparse matrix and a table.
@@ -143,7 +143,7 @@ def multiply_by_rows(equation: Equation, reader: Reader, *inputs: Value) -> jax.
     return _product(equation, reader, equation.params["spec"], inputs, equation.dtype)
 
 
-def add_products_of_rows(equation: Equation, reader: Reader, *inputs: Value) -> jax.Array:
+def add_products_of_rows(equation: Equation, reader: RowReader, *inputs: Value) -> jax.Array:
     """Compute a sum of einsums that look up rows of a table."""
     work: Sum = equation.params["work"]
     wide = np.dtype(arithmetic_dtype(work.dtype))
@@ -151,7 +151,7 @@ def add_products_of_rows(equation: Equation, reader: Reader, *inputs: Value) -> 
     return reduce(add, (x.reshape(work.shape) for x in products)).astype(work.dtype)
 
 
-def _product(equation: Equation, reader: Reader, spec: Spec, inputs: Sequence[Value], dtype: np.dtype) -> jax.Array:
+def _product(equation: Equation, reader: RowReader, spec: Spec, inputs: Sequence[Value], dtype: np.dtype) -> jax.Array:
     factors, arrays = map(list, spec.split(inputs))
     for n, table in enumerate(factors):
         if isinstance(table, Table):
@@ -180,7 +180,7 @@ def _product(equation: Equation, reader: Reader, spec: Spec, inputs: Sequence[Va
 
 
 def _walk_of_places(
-    equation: Equation, reader: Reader, walk: PatternAccess, row: str, table: Table, arrays: Sequence[jax.Array]
+    equation: Equation, reader: RowReader, walk: PatternAccess, row: str, table: Table, arrays: Sequence[jax.Array]
 ) -> tuple[PatternAccess, list[jax.Array]]:
     """Replace the coordinates of the variable `row` in a pattern by indices in `table.rows`.
 

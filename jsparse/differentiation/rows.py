@@ -22,7 +22,7 @@ import numpy as np
 
 from jsparse import _compat
 from jsparse.differentiation.interpret import arrays, interpret
-from jsparse.differentiation.table import Places, Reader, Table
+from jsparse.differentiation.table import PlaceReader, RowReader, Table
 from jsparse.formats import Format, Pattern
 from jsparse.ops.evaluate import evaluate
 from jsparse.primitives.routine import assemble
@@ -102,7 +102,7 @@ def value_and_grad_of_rows(
 
         def of_rows(*inputs: Any) -> Any:
             values = [replace(tables[n], rows=x) if n in tables else x for n, x in enumerate(inputs)]
-            results = arrays(interpret(closed, values, Places(known)), "the function")
+            results = arrays(interpret(closed, values, PlaceReader(known)), "the function")
             return jax.tree.unflatten(jax.tree.structure(out), results)
 
         numbers = tuple(range(len(leaves)))
@@ -135,7 +135,7 @@ def _ids(closed: Any, leaves: Sequence[Any], places: Sequence[int]) -> list[list
     """
 
     def read(*inputs: Any) -> list[list[jax.Array]]:
-        reader, values = Reader(), list(inputs)
+        reader, values = RowReader(), list(inputs)
         for number, at in enumerate(places):
             values[at] = Table(number, len(inputs[at]), inputs[at], inputs[at].dtype)
         interpret(closed, values, reader)

@@ -17,7 +17,7 @@ State: TypeAlias = tuple[jax.Array, jax.Array, jax.Array]
 """The state of a search: each block's next candidate, each block's number of found pairs, and all found pairs."""
 
 
-class Blocks(NamedTuple):
+class PairBlocks(NamedTuple):
     """Blocks of a matrix, and the number of pairs to draw in each block. Attributes are arrays (blocks,)."""
 
     first_row: jax.Array
@@ -44,7 +44,7 @@ class _Domain(NamedTuple):
     inner: jax.Array
 
     @staticmethod
-    def of(blocks: Blocks) -> _Domain:
+    def of(blocks: PairBlocks) -> _Domain:
         rows, columns = (size.astype(np.uint32) for size in (blocks.rows, blocks.columns))
         short, long = jnp.minimum(rows, columns), jnp.maximum(jnp.maximum(rows, columns), 1)
         parts = jnp.sqrt(long / jnp.maximum(short, 1).astype(np.float32)).round().astype(np.uint32)
@@ -74,7 +74,7 @@ class _Domain(NamedTuple):
 
 @partial(jax.jit, static_argnames=("count", "triangle"))
 def absent_pairs(
-    key: jax.Array, pointers: jax.Array, columns: jax.Array, blocks: Blocks, *, count: int, triangle: bool
+    key: jax.Array, pointers: jax.Array, columns: jax.Array, blocks: PairBlocks, *, count: int, triangle: bool
 ) -> jax.Array:
     """Find pairs that are not stored, as an array (2, count) of rows and columns. Pairs that a block lacks are -1.
 

@@ -11,7 +11,7 @@ from jsparse.base.arrays import Array, check_numbers, is_integer, jax_array
 from jsparse.convert.coordinate_creation import from_coords
 from jsparse.errors import DTypeError, PatternError, ShapeError, short_repr, shorten
 from jsparse.graph.graphs import known_or_traced, one_of
-from jsparse.graph.neighbours import Search, close_pairs, nearest_known, nearest_traced
+from jsparse.graph.neighbours import NeighbourSearch, close_pairs, nearest_known, nearest_traced
 from jsparse.ops.relocation.operands import as_integer
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -65,7 +65,7 @@ def knn_graph(
             f"Expected the k of jsparse.graph.knn_graph to be from 1 to {most}, the number of neighbours that each of "
             f"{n} points has, but got {count}."
         )
-    return _connect_neighbours(points, graph_of, np.inf, Search(min(count, most), loop, metric))
+    return _connect_neighbours(points, graph_of, np.inf, NeighbourSearch(min(count, most), loop, metric))
 
 
 def radius_graph(
@@ -119,11 +119,11 @@ def radius_graph(
             f"Expected max_num_neighbors of jsparse.graph.radius_graph to be 1 or more, or None for all, but got "
             f"{count}."
         )
-    return _connect_neighbours(points, graph_of, radius, Search(min(count, most), loop))
+    return _connect_neighbours(points, graph_of, radius, NeighbourSearch(min(count, most), loop))
 
 
 def _connect_neighbours(
-    points: jax.Array, graph_of: Array | None, radius: float | jax.Array, search: Search
+    points: jax.Array, graph_of: Array | None, radius: float | jax.Array, search: NeighbourSearch
 ) -> SparseTensor:
     """Make the graph of the neighbours that a search finds."""
     n = points.shape[0]

@@ -10,7 +10,7 @@ import numpy as np
 
 from jsparse.errors import DTypeError, ShapeError, short_repr, shorten
 from jsparse.formats import Format
-from jsparse.graph.absent import Blocks, absent, absent_pairs
+from jsparse.graph.absent import PairBlocks, absent, absent_pairs
 from jsparse.graph.batching import GraphBatch
 from jsparse.graph.graphs import Graph, as_graph, index_arrays
 from jsparse.graph.loops import add_self_loops, symmetrize
@@ -71,7 +71,7 @@ def negative_sampling(
     count = _count(num_neg_samples, graph.nse, "negative_sampling")
     excluded = _pairs_to_exclude(graph, loops=not two_sets, both=force_undirected)
     numbers = [np.array([number], np.int32) for number in (0, targets, 0, sources, count // (1 + force_undirected))]
-    blocks = Blocks(*map(jnp.asarray, numbers))
+    blocks = PairBlocks(*map(jnp.asarray, numbers))
     pairs = _draw_pairs(key, excluded, blocks, int(numbers[-1][0]), triangle=force_undirected)
     if not isinstance(graph.pattern, DynamicPattern) and not isinstance(pairs, jax.core.Tracer):
         pairs = jnp.asarray(np.asarray(pairs)[:, np.asarray(pairs[0]) < sources])
@@ -120,7 +120,7 @@ def batched_negative_sampling(
         wanted, count = jnp.full(batch.size, count, starts.dtype), count * batch.size
     wanted = wanted // (1 + force_undirected)
     excluded = _pairs_to_exclude(graph, loops=True, both=force_undirected)
-    blocks = Blocks(starts[:-1], sizes, starts[:-1], sizes, wanted)
+    blocks = PairBlocks(starts[:-1], sizes, starts[:-1], sizes, wanted)
     pairs = _draw_pairs(key, excluded, blocks, count // (1 + force_undirected), triangle=force_undirected)
     return jnp.concatenate([pairs, pairs[::-1]], axis=1) if force_undirected else pairs
 
@@ -178,7 +178,7 @@ def _has_overflowed(graph: SparseTensor) -> jax.Array:
     return jnp.asarray(graph.pattern.overflowed if isinstance(graph.pattern, DynamicPattern) else False)
 
 
-def _draw_pairs(key: jax.Array, excluded: SparseTensor, blocks: Blocks, count: int, triangle: bool) -> jax.Array:
+def _draw_pairs(key: jax.Array, excluded: SparseTensor, blocks: PairBlocks, count: int, triangle: bool) -> jax.Array:
     """Draw pairs that `excluded` does not store, as an array (2, count) of columns and rows, ordered by block."""
     if not count or 0 in excluded.shape:
         return jnp.broadcast_to(jnp.array(excluded.shape[::-1], np.int32)[:, None], (2, count))

@@ -23,7 +23,7 @@ MOST_DIMENSIONS = 10  # beyond, trees visit most points, and blocks are quicker:
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class NeighbourSearch:
     """The parameters of a search for at most k neighbours of each point.
 
     With `loop`, each point is always one of its neighbours; otherwise it never is. `metric` is "euclidean" or "cosine".
@@ -35,7 +35,7 @@ class Search:
 
 
 def nearest_known(
-    x: jax.Array, graph_of: np.ndarray | None, radius: float, search: Search
+    x: jax.Array, graph_of: np.ndarray | None, radius: float, search: NeighbourSearch
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find the edges (targets, sources) between known points on the host. Of equally distant points, take the first.
 
@@ -63,7 +63,7 @@ def nearest_known(
             open_rows.append(some[~settled])
         rows, spare = np.concatenate(open_rows), 4 * spare
     if others and len(rows):
-        by_blocks = _from_blocks(x, graph_of, radius * placed[1], Search(others, False, search.metric), rows)
+        by_blocks = _from_blocks(x, graph_of, radius * placed[1], NeighbourSearch(others, False, search.metric), rows)
         targets, sources = [*targets, by_blocks[0]], [*sources, by_blocks[1]]
     return np.concatenate([np.zeros(0, int), *targets]), np.concatenate([np.zeros(0, int), *sources])
 
@@ -128,7 +128,7 @@ def _above(radius: float) -> float:
 
 
 def _from_blocks(
-    x: jax.Array, graph_of: np.ndarray | None, radius: float, search: Search, rows: np.ndarray
+    x: jax.Array, graph_of: np.ndarray | None, radius: float, search: NeighbourSearch, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find the edges that end at `rows` by distances to all points.
 
@@ -157,7 +157,7 @@ def close_pairs(
 
 @partial(jax.jit, static_argnames="search")
 def nearest_traced(
-    x: jax.Array, graph_of: Array | None, radius: float | jax.Array, search: Search, rows: Array | None = None
+    x: jax.Array, graph_of: Array | None, radius: float | jax.Array, search: NeighbourSearch, rows: Array | None = None
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Find the neighbours of each point, or of `rows`. Returns arrays (n, k): points, whether they exist, measures.
 

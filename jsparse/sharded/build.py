@@ -15,7 +15,7 @@ from jsparse.convert.creation import asarray
 from jsparse.errors import ConfigError, NotYetSupportedError, PatternError, ShapeError, short_repr
 from jsparse.formats import Pattern
 from jsparse.sharded.exchange import find_halos
-from jsparse.sharded.tensor import FUNCTIONS, Layout, ShardedTensor
+from jsparse.sharded.tensor import FUNCTIONS, ShardedLayout, ShardedTensor
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 
@@ -88,7 +88,7 @@ def _divide_rows(matrix: sp.csr_array, mesh: Mesh, axis: str) -> ShardedTensor:
     sharding = NamedSharding(mesh, PartitionSpec(axis))
     # Each process makes the parts of its each devices.
     placed = [jax.make_array_from_callback(x.shape, sharding, x.__getitem__) for x in every]
-    layout = Layout(matrix.shape, int(matrix.nnz), mesh, axis, halos.exchange, structure, hashed.hexdigest())
+    layout = ShardedLayout(matrix.shape, int(matrix.nnz), mesh, axis, halos.exchange, structure, hashed.hexdigest())
     count = len(leaves)
     return ShardedTensor(placed[:count], placed[count:-1], placed[-1], layout)
 

@@ -26,7 +26,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 
 @dataclass(frozen=True)
-class Layout:
+class ShardedLayout:
     """What is static about a sharded tensor.
 
     Attributes:
@@ -69,7 +69,7 @@ class ShardedTensor(Overriding):
     """
 
     def __init__(
-        self, leaves: Sequence[jax.Array], tables: Sequence[jax.Array], columns: jax.Array, layout: Layout
+        self, leaves: Sequence[jax.Array], tables: Sequence[jax.Array], columns: jax.Array, layout: ShardedLayout
     ) -> None:
         self._leaves, self._tables, self._columns, self.layout = tuple(leaves), tuple(tables), columns, layout
 
@@ -220,7 +220,7 @@ class ShardedTensor(Overriding):
 
     # ---- pytree
 
-    def tree_flatten_with_keys(self) -> tuple[list[tuple[jax.tree_util.DictKey, jax.Array]], tuple[int, Layout]]:
+    def tree_flatten_with_keys(self) -> tuple[list[tuple[jax.tree_util.DictKey, jax.Array]], tuple[int, ShardedLayout]]:
         """The leaves, which all have the device axis in front, and what is static."""
         key = f"rows@{self.layout.digest[:16]}"
         named = [
@@ -230,7 +230,7 @@ class ShardedTensor(Overriding):
         return named, (len(self._leaves), self.layout)
 
     @classmethod
-    def tree_unflatten(cls, static: tuple[int, Layout], leaves: Sequence[jax.Array]) -> ShardedTensor:
+    def tree_unflatten(cls, static: tuple[int, ShardedLayout], leaves: Sequence[jax.Array]) -> ShardedTensor:
         """Put the tensor together again."""
         count, layout = static
         *others, columns = leaves

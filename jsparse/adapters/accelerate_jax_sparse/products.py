@@ -32,7 +32,7 @@ from jsparse.adapters.accelerate_jax_sparse.names import (
     spread,
     with_names,
 )
-from jsparse.adapters.accelerate_jax_sparse.rows import Rows, by_rows, group_by_row, pays
+from jsparse.adapters.accelerate_jax_sparse.rows import RowRelation, by_rows, group_by_row, pays
 from jsparse.base.dataclass import dataclass
 from jsparse.notation import IndexVar
 from jsparse.planning.desugaring import dynamic_relation
@@ -142,7 +142,7 @@ def _sizes(names: Names, lhs: Sequence[int], rhs: Sequence[int], nse: int) -> di
 
 
 def _product(
-    data: Any, rhs: Any, entries: _Entries, rows: Rows | None, names: Names, n_batch: int, result: Any
+    data: Any, rhs: Any, entries: _Entries, rows: RowRelation | None, names: Names, n_batch: int, result: Any
 ) -> jax.Array:
     walks = [] if rows is None else [(rows.walk, rows.arrays)]
     walks += entries.walks([dim for dim in entries.tables if rows is None or dim != rows.dim])
