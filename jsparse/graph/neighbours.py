@@ -108,7 +108,7 @@ def _among_candidates(
     distances, near = tree.query(points[rows], count, distance_upper_bound=_above(radius))
     distances, near = distances.reshape(-1, count), near.reshape(-1, count)
     other = near != rows[:, None]
-    other[other.all(axis=1), -1] = False  # among many equal points the tree may have near others only
+    other[other.all(axis=1), -1] = False  # among many equal points the tree may have found others only
     distances, near = (array[other].reshape(-1, count - 1) for array in (distances, near))
     distances[distances > radius] = np.inf
     last = distances[:, min(others, count - 1) - 1]

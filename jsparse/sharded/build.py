@@ -86,7 +86,7 @@ def _divide_rows(matrix: sp.csr_array, mesh: Mesh, axis: str) -> ShardedTensor:
     for array in every[1:]:
         hashed.update(array.tobytes())
     sharding = NamedSharding(mesh, PartitionSpec(axis))
-    # Each process makes the parts of its each devices.
+    # Each process makes the parts of its own devices.
     placed = [jax.make_array_from_callback(x.shape, sharding, x.__getitem__) for x in every]
     layout = ShardedLayout(matrix.shape, int(matrix.nnz), mesh, axis, halos.exchange, structure, hashed.hexdigest())
     count = len(leaves)
