@@ -28,9 +28,8 @@ __doc__ = f"{__doc__.rstrip()}\n{_documentation()}\n" if __doc__ else None  # th
 def __getattr__(name: str) -> object:
     """Return a public object or subpackage by name. It is imported when somebody first asks for it."""
     if name in _PLACES:
-        found: object = getattr(_import_module(_PLACES[name]), name)
-        globals()[name] = found
-        return found
+        globals()[name] = value = getattr(_import_module(_PLACES[name]), name)
+        return value
     if name == "EXPORT_CALLS":
         globals()[name] = calls = _target.export_calls()
         return calls

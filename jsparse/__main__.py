@@ -26,8 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder.add_argument("--clear", action="store_true", help="remove all kernels from the folder")
     folder.set_defaults(run=_cache)
     options = parser.parse_args(arguments)
-    status: int = options.run(options)
-    return status
+    return options.run(options)
 
 
 def _info(options: argparse.Namespace) -> int:
@@ -41,24 +40,19 @@ def _cache(options: argparse.Namespace) -> int:
         print("There is no folder for compiled kernels: JSPARSE_CACHE_DIR is empty.")
         return 0
     try:
-        print(f"Removed {cache.clear()} kernels from {cache.location.cache_dir}." if options.clear else _report())
+        if options.clear:
+            print(f"Removed {cache.clear()} kernels from {cache.location.cache_dir}.")
+        else:
+            report = cache.report()
+            print(f"folder   {cache.location.cache_dir}")
+            print(f"kernels  {report.entries}, {report.usable} of them for the versions and the CPU below")
+            print(f"bytes    {report.nbytes:,} of at most {cache.location.cache_bytes:,}\n")
+            for line in report.environment.splitlines():
+                print(line if len(line) < 120 else f"{line[:116]}...")
     except CacheError as error:
         print(error, file=sys.stderr)
         return 1
     return 0
-
-
-def _report() -> str:
-    found = cache.report()
-    return "\n".join(
-        [
-            f"folder   {cache.location.cache_dir}",
-            f"kernels  {found.entries}, {found.usable} of them for the versions and the CPU below",
-            f"bytes    {found.nbytes:,} of at most {cache.location.cache_bytes:,}",
-            "",
-            *(line if len(line) < 120 else f"{line[:116]}..." for line in found.environment.splitlines()),
-        ]
-    )
 
 
 if __name__ == "__main__":

@@ -17,9 +17,9 @@ NEWEST = (0, 12)  # the newest release that the tests run with
 def require_system() -> None:
     """Raise ImportError on a system without POSIX, and in a build of Python without the global interpreter lock."""
     if sys.platform not in ("linux", "darwin"):
-        found = {"win32": "Windows", "cygwin": "Cygwin"}.get(sys.platform, sys.platform)
-        advice = "; the Windows Subsystem for Linux runs Linux's wheel" if found in ("Windows", "Cygwin") else ""
-        raise ImportError(f"jsparse works on Linux and macOS, but this system is {found}{advice}")
+        system = {"win32": "Windows", "cygwin": "Cygwin"}.get(sys.platform, sys.platform)
+        advice = "; the Windows Subsystem for Linux runs Linux's wheel" if system in ("Windows", "Cygwin") else ""
+        raise ImportError(f"jsparse works on Linux and macOS, but this system is {system}{advice}")
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         release = ".".join(map(str, sys.version_info[:2]))
         raise ImportError(

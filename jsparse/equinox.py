@@ -17,7 +17,6 @@ from jsparse.base.dataclass import dataclass
 from jsparse.errors import PatternError, shorten
 from jsparse.ops.trees import is_tensor
 from jsparse.tensor.composed import dynamic_patterns
-from jsparse.tensor.sparse_tensor import SparseTensor
 
 try:
     import equinox as eqx
@@ -77,14 +76,17 @@ def tree_deserialise_leaves(
     for leaves of other shapes and dtypes.
     """
     try:
-        found = eqx.tree_deserialise_leaves(
-            path_or_file, _mark_tensors(like), jax.tree.map(_reading, filter_spec), is_leaf
-        )
+        spec = jax.tree.map(_reading, filter_spec)
+        marked = eqx.tree_deserialise_leaves(path_or_file, _mark_tensors(like), spec, is_leaf)
     except RuntimeError as error:
-        if isinstance(cause := _root(error), PatternError):
+        cause: BaseException = error  # Equinox raises further errors to name a path
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        if isinstance(cause, PatternError):
             raise cause from None
         raise
-    return jax.tree.map(lambda x: x.tensor if isinstance(x, _Marked) else x, found, is_leaf=_is_marked)
+    is_marked = lambda x: isinstance(x, _Marked)  # noqa: E731
+    return jax.tree.map(lambda x: x.tensor if is_marked(x) else x, marked, is_leaf=is_marked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,24 +107,17 @@ class _Marked:
     tensor: Any
 
 
-def _is_marked(x: object) -> bool:
-    return isinstance(x, _Marked)
-
-
 def _mark_tensors(tree: Any) -> Any:
     def mark(path: Any, x: Any) -> Any:
-        return _Marked(_Mark(_digest(x), repr(x), jax.tree_util.keystr(path)), x) if is_tensor(x) else x
+        if not is_tensor(x):
+            return x
+        # The digest of a static pattern, or those of the types of a dynamic pattern and its transposed indices. That of
+        # a composition includes the static patterns, and the types of the dynamic patterns, of its parts.
+        derived = (other.type.digest for pattern in dynamic_patterns(x.pattern) for other in pattern.derived)
+        digest = "-".join([x.pattern.digest, *derived])
+        return _Marked(_Mark(digest, repr(x), jax.tree_util.keystr(path)), x)
 
     return jax.tree_util.tree_map_with_path(mark, tree, is_leaf=is_tensor)
-
-
-def _digest(tensor: SparseTensor) -> str:
-    """The digest of a static pattern, or the digests of the types of a dynamic pattern and its transposed indices.
-
-    The digest of a composition includes the static patterns, and the types of the dynamic patterns, of its parts.
-    """
-    derived = (other.type.digest for own in dynamic_patterns(tensor.pattern) for other in own.derived)
-    return "-".join([tensor.pattern.digest, *derived])
 
 
 def _writing(write: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
@@ -146,26 +141,19 @@ def _reading(read: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def read_leaf(file: Any, x: Any) -> Any:
         if not isinstance(x, _Mark):
             return read(file, x)
-        found = np.load(file)
-        if not (isinstance(found, np.ndarray) and found.dtype.kind == "U" and found.ndim == 0):
+        digest = np.load(file)
+        if not (isinstance(digest, np.ndarray) and digest.dtype.kind == "U" and digest.ndim == 0):
             raise PatternError(
                 f"Expected a digest before the leaves of {x.path}, {x.tensor}, but there is an array of shape "
-                f"{np.shape(found)}: the file holds another pytree, or equinox.tree_serialise_leaves wrote it. Save by "
-                "jsparse.equinox.tree_serialise_leaves."
+                f"{np.shape(digest)}: the file holds another pytree, or equinox.tree_serialise_leaves wrote it. Save "
+                "by jsparse.equinox.tree_serialise_leaves."
             )
-        if found.item() != x.digest:
+        if digest.item() != x.digest:
             raise PatternError(
                 f"Expected the leaves of {x.path}, {x.tensor} (digest {shorten(x.digest, 24)}), but they were saved "
-                f"on another pattern (digest {shorten(found.item(), 24)}). Load into a tensor on that pattern, then "
+                f"on another pattern (digest {shorten(digest.item(), 24)}). Load into a tensor on that pattern, then "
                 f"move the values: loaded.restrict(A)."
             )
         return x
 
     return read_leaf
-
-
-def _root(error: BaseException) -> BaseException:
-    """Return the original error of a chain of errors. Equinox raises the later errors to name a path."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return error

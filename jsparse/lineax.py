@@ -92,24 +92,9 @@ class SparseLinearOperator(lx.AbstractLinearOperator):  # type: ignore[misc]  # 
 def _off_diagonal(matrix: SparseTensor, offset: int) -> jax.Array:
     """The elements at (i, i + offset), 0 where no entry is stored. Only stored entries are read."""
     rows = np.arange(max(-offset, 0), min(matrix.shape[0], matrix.shape[1] - offset), dtype=np.int64)
-    found = evaluate("d[p] = A[rows[p], columns[p]]", A=matrix, rows=rows, columns=rows + offset, out_format="dense")
-    assert isinstance(found, jax.Array)
-    return found
-
-
-def _itself(operator: SparseLinearOperator) -> SparseLinearOperator:
-    """Return the operator for `linearise` and `materialise`: a sparse matrix is linear and materialised already."""
-    return operator
-
-
-def _diagonal(operator: SparseLinearOperator) -> jax.Array:
-    return _off_diagonal(operator.matrix, 0)
-
-
-def _tridiagonal(operator: SparseLinearOperator) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The main, the lower and the upper diagonal."""
-    main, lower, upper = (_off_diagonal(operator.matrix, offset) for offset in (0, -1, 1))
-    return main, lower, upper
+    elements = evaluate("d[p] = A[rows[p], columns[p]]", A=matrix, rows=rows, columns=rows + offset, out_format="dense")
+    assert isinstance(elements, jax.Array)
+    return elements
 
 
 def _conj(operator: SparseLinearOperator) -> SparseLinearOperator:
@@ -125,23 +110,19 @@ def _is_symmetric(operator: SparseLinearOperator) -> bool:
     return bool(definite & operator.tags) and not jnp.issubdtype(operator.matrix.dtype, jnp.complexfloating)
 
 
-def _is_diagonal(operator: SparseLinearOperator) -> bool:
-    return lx.diagonal_tag in operator.tags or operator.matrix.shape == (1, 1)
-
-
 def _has_tag(*tags: object) -> Callable[[SparseLinearOperator], bool]:
     """Return a function that checks whether an operator has one of these tags."""
     return lambda operator: not operator.tags.isdisjoint(tags)
 
 
 _IMPLEMENTATIONS = {
-    lx.linearise: _itself,
-    lx.materialise: _itself,
-    lx.diagonal: _diagonal,
-    lx.tridiagonal: _tridiagonal,
+    lx.linearise: lambda operator: operator,
+    lx.materialise: lambda operator: operator,
+    lx.diagonal: lambda operator: _off_diagonal(operator.matrix, 0),
+    lx.tridiagonal: lambda operator: tuple(_off_diagonal(operator.matrix, offset) for offset in (0, -1, 1)),
     lx.conj: _conj,
     lx.is_symmetric: _is_symmetric,
-    lx.is_diagonal: _is_diagonal,
+    lx.is_diagonal: lambda operator: lx.diagonal_tag in operator.tags or operator.matrix.shape == (1, 1),
     lx.is_tridiagonal: _has_tag(lx.tridiagonal_tag, lx.diagonal_tag),
     lx.has_unit_diagonal: _has_tag(lx.unit_diagonal_tag),
     lx.is_lower_triangular: _has_tag(lx.lower_triangular_tag),

@@ -54,11 +54,11 @@ def check_choice(name: str, value: object, shown: str) -> None:
 
 
 def _from_environment() -> Settings:
-    found = {field.name: os.environ.get(variable(field.name)) for field in fields(Settings)}
-    for name, value in found.items():
-        if value:
-            check_choice(name, value, f"the environment variable {variable(name)}")
-    return Settings(**{name: value for name, value in found.items() if value})
+    values = {field.name: os.environ.get(variable(field.name)) for field in fields(Settings)}
+    chosen = {name: value for name, value in values.items() if value}
+    for name, value in chosen.items():
+        check_choice(name, value, f"the environment variable {variable(name)}")
+    return Settings(**chosen)
 
 
 program_settings = make_context(_from_environment())

@@ -47,10 +47,10 @@ def _bytes(value: Any, shown: str) -> int:
 
 
 def _flag(value: object, shown: str) -> bool:
-    found = {"1": True, "true": True, "0": False, "false": False}.get(str(value).lower())
-    if found is None or not isinstance(value, (bool, str)):
+    flag = {"1": True, "true": True, "0": False, "false": False}.get(str(value).lower())
+    if flag is None or not isinstance(value, (bool, str)):
         raise ConfigError(f"Expected {shown} to be True or False, but got {short_repr(value)}.")
-    return found
+    return flag
 
 
 @dataclass
@@ -142,16 +142,16 @@ class Config:
                 stacklevel=2,
             )
         for name in PROCESS:
-            found = os.environ.get(variable(name))
-            if found or (found is not None and name == "cache_dir"):  # an empty JSPARSE_CACHE_DIR means no folder
-                _assign(name, found, f"the environment variable {variable(name)}")
+            value = os.environ.get(variable(name))
+            if value or (value is not None and name == "cache_dir"):  # an empty JSPARSE_CACHE_DIR means no folder
+                _assign(name, value, f"the environment variable {variable(name)}")
         self.__dict__["_everywhere"] = program_settings.value
 
     @property
     def value(self) -> Settings:
         """All settings that change programs, with this thread's values."""
-        found = program_settings.value
-        return found if fault is None or found.backend != KERNELS else replace(found, backend=PORTABLE)
+        settings = program_settings.value
+        return settings if fault is None or settings.backend != KERNELS else replace(settings, backend=PORTABLE)
 
     @property
     def is_portable(self) -> bool:

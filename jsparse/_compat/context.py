@@ -81,12 +81,6 @@ def _varying(x: jax.Array) -> frozenset[str]:
     return frozenset(getattr(aval, "vma", ()) if kind is None else kind.varying)  # `vma` up to JAX 0.9
 
 
-def _make_varying(x: jax.Array, axes: tuple[str, ...]) -> jax.Array:
-    if hasattr(jax.lax, "pcast"):
-        return jax.lax.pcast(x, axes, to="varying")
-    return vars(jax.lax)["pvary"](x, axes)  # JAX 0.8.0 and 0.8.1
-
-
 def same_varying(operands: Sequence[jax.Array]) -> tuple[jax.Array, ...]:
     """Make all operands vary over the same manual axes, as the type check of `shard_map` requires."""
     every_axis = frozenset().union(*map(_varying, operands))
@@ -95,7 +89,9 @@ def same_varying(operands: Sequence[jax.Array]) -> tuple[jax.Array, ...]:
 
     def vary(x: jax.Array) -> jax.Array:
         missing = tuple(sorted(every_axis - _varying(x)))
-        return _make_varying(x, missing) if missing else x
+        if missing and not hasattr(jax.lax, "pcast"):
+            return vars(jax.lax)["pvary"](x, missing)  # JAX 0.8.0 and 0.8.1
+        return jax.lax.pcast(x, missing, to="varying") if missing else x
 
     return tuple(map(vary, operands))
 
@@ -113,12 +109,12 @@ def function_of_jax_numpy() -> str | None:
     The result is "" if the name is not known, and None if no function of jax.numpy called the caller in a check.
     """
     frame: FrameType | None = sys._getframe(2)
-    found = None
+    caller = None
     while frame is not None and frame.f_globals.get("__name__") == "jax._src.numpy.util":
         name = frame.f_locals.get("fun_name")
-        found = name if isinstance(name, str) else found or ""
+        caller = name if isinstance(name, str) else caller or ""
         frame = frame.f_back
-    return found
+    return caller
 
 
 def primal_of_jacobian() -> tuple[Any, int] | None:
@@ -130,14 +126,13 @@ def primal_of_jacobian() -> tuple[Any, int] | None:
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and str(frame.f_globals.get("__name__")).startswith("numpy."):
         frame = frame.f_back
-    found: tuple[Any, int] | None = None
+    is_inside = False
     while frame is not None and frame.f_globals.get("__name__") == "jax._src.api":
         names = frame.f_locals  # of a comprehension first, up to Python 3.11
         if "example" in names and "axis" in names:
             return names["example"], names["axis"]
-        found = None, 0
-        frame = frame.f_back
-    return found
+        is_inside, frame = True, frame.f_back
+    return (None, 0) if is_inside else None
 
 
 def trace_state() -> Any:
@@ -147,8 +142,7 @@ def trace_state() -> Any:
 
 def trace_settings() -> Hashable:
     """Return the settings in the key of jit's cache. They include the settings that `make_context` made."""
-    settings: Hashable = trace_context()
-    return settings
+    return trace_context()
 
 
 def is_eager() -> bool:
@@ -273,13 +267,11 @@ class Context(Generic[T]):
     @property
     def value(self) -> T:
         """The value of this thread's innermost `with` block, or the global value outside of all blocks."""
-        value: T = self._config.value
-        return value
+        return self._config.value
 
     def __call__(self, value: T) -> AbstractContextManager[None]:
         """Set the value for this thread inside a block: `with context(value): ...`."""
-        manager: AbstractContextManager[None] = self._config(value)
-        return manager
+        return self._config(value)
 
     def set_global(self, value: T) -> None:
         """Set the global value, for all threads. Open `with` blocks keep the values that they set."""

@@ -109,8 +109,8 @@ def _without_mesh(jaxpr: Jaxpr) -> Jaxpr:
         params = {name: parameter(name, value) for name, value in equation.params.items()}
         invars, outvars = list(map(replacement, equation.invars)), list(map(replacement, equation.outvars))
         equations.append(equation.replace(invars=invars, outvars=outvars, params=params, ctx=context))
-    ends = (list(map(replacement, own)) for own in (jaxpr.constvars, jaxpr.invars, jaxpr.outvars))
-    constvars, invars, outvars = ends
+    ends = (jaxpr.constvars, jaxpr.invars, jaxpr.outvars)
+    constvars, invars, outvars = (list(map(replacement, variables)) for variables in ends)
     return jaxpr.replace(constvars=constvars, invars=invars, outvars=outvars, eqns=equations)
 
 
@@ -156,9 +156,9 @@ def find_used_arguments(closed: ClosedJaxpr) -> list[bool]:
 
 def equation_results(jaxpr: Jaxpr, equation: JaxprEqn, operands: Sequence[Array]) -> list[jax.Array]:
     """Evaluate one equation of a jaxpr on these operands. A function with custom derivatives keeps its derivatives."""
-    given = {v: x for v, x in zip(equation.invars, operands, strict=True) if not isinstance(v, Literal)}
-    alone = jaxpr.replace(constvars=[], invars=list(given), outvars=equation.outvars, eqns=[equation])
-    return eval_jaxpr(alone, (), *given.values())
+    values = {v: x for v, x in zip(equation.invars, operands, strict=True) if not isinstance(v, Literal)}
+    alone = jaxpr.replace(constvars=[], invars=list(values), outvars=equation.outvars, eqns=[equation])
+    return eval_jaxpr(alone, (), *values.values())
 
 
 def close_jaxpr(jaxpr: Any) -> ClosedJaxpr:

@@ -58,10 +58,10 @@ def lower_by_platform(
 
     If several rules apply, they become the branches of one operation.
     """
-    own = {platform: rule for platform, rule in rules.items() if platform is not None}
+    by_platform = {platform: rule for platform, rule in rules.items() if platform is not None}
     # A rule that is not cached gets a tuple, which JAX cannot add to a list.
     known: Any = ctx.replace(avals_out=list(ctx.avals_out))
-    return lower_per_platform(known, str(primitive), own, rules.get(None), set(), *operands, **params)
+    return lower_per_platform(known, str(primitive), by_platform, rules.get(None), set(), *operands, **params)
 
 
 def program_of(ctx: mlir.LoweringRuleContext) -> object:
@@ -71,8 +71,7 @@ def program_of(ctx: mlir.LoweringRuleContext) -> object:
 
 def lower_as(function: Callable[..., Any], multiple_results: bool = False) -> Callable[..., Any]:
     """The lowering rule that traces `function` in place of the primitive."""
-    rule: Callable[..., Any] = mlir.lower_fun(function, multiple_results=multiple_results)
-    return rule
+    return mlir.lower_fun(function, multiple_results=multiple_results)
 
 
 def keep_alive(ctx: mlir.LoweringRuleContext, kept: object) -> None:
@@ -143,14 +142,14 @@ def replace_cpu_lowering(
     primitive: Primitive, make: Callable[[Callable[..., Any]], Callable[..., Any]]
 ) -> Callable[[], None]:
     """Replace the CPU lowering rule of a JAX primitive by `make(rule)`. Returns a function that restores the rule."""
-    own = _platform_specific_lowerings["cpu"]
-    before = own.get(primitive)
+    rules = _platform_specific_lowerings["cpu"]
+    before = rules.get(primitive)
     register_lowering(primitive, make((before or _lowerings[primitive]).rule), "cpu")
 
     def undo() -> None:
         if before is None:
-            del own[primitive]
+            del rules[primitive]
         else:
-            own[primitive] = before
+            rules[primitive] = before
 
     return undo

@@ -110,8 +110,7 @@ def lower_partitioned(
     )
     parsed = str_to_sdy_sharding_rule(rule, need_replication_factors=tuple(whole))
     call.attributes["sdy.sharding_rule"] = sdy_sharding_rule_to_mlir(parsed, operand_types, result_types)
-    results: Sequence[ir.Value] = call.results
-    return results
+    return call.results
 
 
 def _ir_type(aval: XlaObject) -> ir.Type:

@@ -129,8 +129,8 @@ def run_directly(primitive: Primitive, function: Callable[..., Any]) -> None:
     compiled = primitive.impl
 
     def run(*operands: Any, **params: Any) -> Any:
-        found = function(*operands, **params)
-        return compiled(*operands, **params) if found is None else found
+        result = function(*operands, **params)
+        return compiled(*operands, **params) if result is None else result
 
     primitive.def_impl(run)
 
@@ -174,9 +174,9 @@ def _compile_primitive(primitive: Primitive) -> Callable[..., Any]:
         if needed.calls < RUNS and primitive in _once:
             needed.calls += 1
             primitive.abstract_eval(*map(jax.typeof, operands), **params)  # it checks the operands
-            found = _once[primitive](*operands, **params)
-            if found is not None:
-                return found
+            result = _once[primitive](*operands, **params)
+            if result is not None:
+                return result
         program = needed.program
         if not jax.config.jax_disable_jit:  # type: ignore[attr-defined]
             return program(*operands)
@@ -223,8 +223,8 @@ def register_transpose(primitive: Primitive, rule: Callable[..., Any]) -> None:
     """Register `rule(cotangent, *operands, **params) -> cotangents`, with None for known operands."""
 
     def place_cotangents(cotangent: Any, *operands: Any, **params: Any) -> list[Any]:
-        found = rule(cotangent, *operands, **params)
-        return [_reshard_like(x, operand) for x, operand in zip(found, operands, strict=True)]
+        cotangents = rule(cotangent, *operands, **params)
+        return [_reshard_like(x, operand) for x, operand in zip(cotangents, operands, strict=True)]
 
     ad.primitive_transposes[primitive] = place_cotangents
 
@@ -233,8 +233,8 @@ def _reshard_like(cotangent: Any, operand: Any) -> Any:
     """Give a cotangent the sharding of its operand. On a mesh with explicit axes, the sharding is part of the type."""
     if cotangent is None or type(cotangent) is Zero or not is_undefined(operand):
         return cotangent
-    own, wanted = jax.typeof(cotangent).sharding, operand.aval.sharding
-    same = own == wanted or own.mesh.empty or wanted.mesh.empty
+    sharding, wanted = jax.typeof(cotangent).sharding, operand.aval.sharding
+    same = sharding == wanted or sharding.mesh.empty or wanted.mesh.empty
     return cotangent if same else jax.sharding.reshard(cotangent, wanted)
 
 
@@ -274,12 +274,12 @@ def register_search_for_nan(primitive: Primitive) -> None:
     checkify = import_module("jax._src.checkify")
 
     def rule(error: Any, enabled: Any, *operands: Any, **params: Any) -> tuple[Any, Any]:
-        found = primitive.bind(*operands, **params)
-        results = found if primitive.multiple_results else [found]
+        out = primitive.bind(*operands, **params)
+        results = out if primitive.multiple_results else [out]
         searched = [x for x in results if jnp.issubdtype(x.dtype, jnp.inexact)]
         if searched:
-            error = checkify.check_nans(primitive, error, enabled, searched if primitive.multiple_results else found)
-        return error, found
+            error = checkify.check_nans(primitive, error, enabled, searched if primitive.multiple_results else out)
+        return error, out
 
     checkify.error_checks[primitive] = rule
 
@@ -290,8 +290,8 @@ def register_checked_as(primitive: Primitive, compute: Callable[..., Any]) -> No
 
     def rule(error: Any, enabled: Any, *operands: Any, **params: Any) -> tuple[Any, Any]:
         closed = jax.make_jaxpr(partial(compute, **params))(*operands)
-        error, found = checkify.checkify_jaxpr(closed, enabled, error, *operands)
-        return error, found if primitive.multiple_results else found[0]
+        error, results = checkify.checkify_jaxpr(closed, enabled, error, *operands)
+        return error, results if primitive.multiple_results else results[0]
 
     checkify.error_checks[primitive] = rule
 

@@ -108,16 +108,16 @@ def host_array(x: Any, expected: str, dtype: np.dtype | None = None) -> np.ndarr
     return native(array)
 
 
-def _convert_list(x: Any, found: np.ndarray, dtype: np.dtype | None) -> np.ndarray:
-    """Convert a list or a Python number to an array. `found` is the array that numpy makes of it by default.
+def _convert_list(x: Any, default: np.ndarray, dtype: np.dtype | None) -> np.ndarray:
+    """Convert a list or a Python number to an array. `default` is the array that numpy makes of it.
 
     An integer may have any value that the requested dtype holds. Raises OverflowError for other integers.
     """
-    if found.dtype == object and found.size and all(isinstance(n, int | float | complex) for n in found.flat):
+    if default.dtype == object and default.size and all(isinstance(n, int | float | complex) for n in default.flat):
         wide = np.dtype(np.int64) if dtype is None else dtype  # some integer fits no dtype of numpy
         return np.asarray(x, wide if wide.kind in "biu" else np.complex128 if wide.kind == "c" else np.float64)
-    is_cut = dtype is not None and dtype.kind in "iu" and found.dtype.kind in "iuf"
-    return np.asarray(x, dtype) if is_cut else found
+    is_cut = dtype is not None and dtype.kind in "iu" and default.dtype.kind in "iuf"
+    return np.asarray(x, dtype) if is_cut else default
 
 
 def cast(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -138,8 +138,8 @@ def _odd_float32(x: np.ndarray) -> np.ndarray:
     own cast, then gives the result of a single rounding from 64 bits (Boldo and Melquiond, 2008).
     """
     if x.dtype.kind in "iu":  # eleven bits more than a float64 has
-        rest = np.asarray(2047, x.dtype)
-        odd = (x | ((x & rest != 0).astype(x.dtype) << np.asarray(11, x.dtype))) & ~rest
+        low = np.asarray(2047, x.dtype)
+        odd = (x | ((x & low != 0).astype(x.dtype) << np.asarray(11, x.dtype))) & ~low
         x = np.where(np.abs(x) < 2**53, x, odd).astype(np.float64)
     near = x.astype(np.float32)
     below = np.where(np.abs(near.astype(np.float64)) > np.abs(x), np.nextafter(near, np.float32(0)), near)
@@ -171,10 +171,10 @@ def narrow_array(x: np.ndarray, expected: str, dtype: np.dtype | None = None) ->
 def check_integer_range(x: np.ndarray, target: np.dtype, expected: str) -> np.ndarray:
     """Return the array. Raises IntegerRangeError if one of its integers does not fit the integer dtype `target`."""
     if x.dtype != target and x.dtype.kind in "iu" and target.kind in "iu" and x.size:
-        found, range_ = (int(x.min()), int(x.max())), np.iinfo(target)
-        if found[0] < range_.min or found[1] > range_.max:
+        least, most, range_ = int(x.min()), int(x.max()), np.iinfo(target)
+        if least < range_.min or most > range_.max:
             raise IntegerRangeError(
-                f"Expected {expected}, but {found[found[1] > range_.max]} does not fit {target}. Convert by "
+                f"Expected {expected}, but {most if most > range_.max else least} does not fit {target}. Convert by "
                 f".astype('float32') before, or set jax.config.update('jax_enable_x64', True) for integers of 64 bits."
             )
     return x
@@ -276,13 +276,13 @@ def parse_dtype(dtype: Any, expected: str) -> np.dtype:
     try:
         if dtype in (bool, int, float, complex):  # these have JAX's default width, as in jnp
             return np.dtype(jax.dtypes.canonicalize_dtype(dtype))
-        found = np.dtype(dtype).newbyteorder("=")
+        parsed = np.dtype(dtype).newbyteorder("=")
     except (TypeError, ValueError) as error:
         raise DTypeError(
             f"Expected {expected}, but got {short_repr(dtype)}. Pass a dtype such as 'float32'."
         ) from error
-    check_numbers(found, expected)
-    return found
+    check_numbers(parsed, expected)
+    return parsed
 
 
 def _no_array(x: Any, expected: str, error: Exception) -> DTypeError:

@@ -39,11 +39,11 @@ def _dataclass(
 
     def decorate(class_: type) -> type:
         if not frozen or order:
-            given = {"frozen": frozen, "order": order, "init": init, "repr": repr, "eq": eq, "slots": slots, **options}
-            return dataclasses.dataclass(**given)(class_)
-        own = set(vars(class_))
-        if "__eq__" in own and vars(class_).get("__hash__", ...) is None:
-            own.discard("__hash__")  # Python set it to None
+            options.update(frozen=frozen, order=order, init=init, repr=repr, eq=eq, slots=slots)
+            return dataclasses.dataclass(**options)(class_)
+        written = set(vars(class_))
+        if "__eq__" in written and vars(class_).get("__hash__", ...) is None:
+            written.discard("__hash__")  # Python set it to None
         class_.__doc__ = class_.__doc__ or class_.__name__  # or else the signature would be put there now
         class_ = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, **options)(class_)
         methods: dict[str, object] = {"__setattr__": _refuse_to_set, "__delattr__": _refuse_to_delete}
@@ -52,7 +52,7 @@ def _dataclass(
         methods |= _comparison(class_) if eq else {}
         methods |= {"__getstate__": _state, "__setstate__": _restore} if slots else {}
         for name, method in methods.items():
-            if name not in own:
+            if name not in written:
                 setattr(class_, name, method)
         return class_
 
@@ -82,10 +82,7 @@ def _comparison(class_: type) -> dict[str, Method]:
             return True
         return key(self) == key(other) if other.__class__ is self.__class__ else NotImplemented
 
-    def hash_key(self: object) -> int:
-        return hash(key(self))
-
-    return {"__eq__": equal, "__hash__": hash_key}
+    return {"__eq__": equal, "__hash__": lambda self: hash(key(self))}
 
 
 @recursive_repr()
@@ -158,8 +155,8 @@ def _init_of(class_: type) -> Method:
         body.append(" self.__post_init__()")
     parameters = ", ".join(["self", *positional, *(["*", *named] if named else [])])
     exec("\n".join([f"def __init__({parameters}):", *(body or [" pass"])]), names)
-    made: Any = names["__init__"]
-    made.__qualname__, made.__module__ = f"{class_.__qualname__}.__init__", class_.__module__
-    made.__annotations__ = {field.name: field.type for field in dataclasses.fields(class_) if field.init}
-    made.__annotations__["return"] = None
-    return cast(Method, made)
+    init: Any = names["__init__"]
+    init.__qualname__, init.__module__ = f"{class_.__qualname__}.__init__", class_.__module__
+    init.__annotations__ = {field.name: field.type for field in dataclasses.fields(class_) if field.init}
+    init.__annotations__["return"] = None
+    return cast(Method, init)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from jsparse.base import _native
-from jsparse.errors import NotYetSupportedError, ShapeError, short_repr, shorten
+from jsparse.errors import NotYetSupportedError, PatternError, ShapeError, short_repr, shorten
 
 MOST_BYTES = 2**47
 """The most bytes of one array: the address space of a Linux process.
@@ -43,6 +43,14 @@ def parse_nse(nse: Any, what: str) -> int | None:
             f"a Python int."
         )
     return min(count, 2**63)  # no pattern has more slots
+
+
+def check_capacity(needed: int, nse: int | None, what: Callable[[], str]) -> None:
+    """Raise PatternError, with `what` in its message, if an argument `nse=` is less than is needed."""
+    if nse is not None and needed > nse:
+        raise PatternError(
+            f"Expected nse= of at least {needed:,}, {what()}, but got nse={nse:,}. Pass more, or leave it out."
+        )
 
 
 def check_constant(shape: Sequence[Any], what: str) -> None:

@@ -91,16 +91,16 @@ class Owned:
 
     def owner(self) -> Owner:
         """Return the owner, or make one if there is none. A tensor refers to its owner as long as the tensor lives."""
-        found = self.living_owner()
-        if found is None:
-            found = _owners.setdefault(self.identity(), Owner())
-            object.__setattr__(self, "_owner", weakref.ref(found))
-        return found
+        owner = self.living_owner()
+        if owner is None:
+            owner = _owners.setdefault(self.identity(), Owner())
+            object.__setattr__(self, "_owner", weakref.ref(owner))
+        return owner
 
     def living_owner(self) -> Owner | None:
         """The owner, if some tensor keeps it alive; else None."""
-        found = None if self._owner is None else self._owner()
-        return _owners.get(self.identity()) if found is None else found
+        owner = None if self._owner is None else self._owner()
+        return _owners.get(self.identity()) if owner is None else owner
 
 
 class Owning:
@@ -139,8 +139,7 @@ class Memo(Generic[P, R]):
         except KeyError:
             return self._compute(key, *args, **kwargs)
         entry.used = True
-        value: R = entry.value
-        return value
+        return entry.value
 
     def peek(self, *args: object) -> R | None:
         """The remembered result for these arguments, or None. Nothing is computed."""
@@ -148,18 +147,16 @@ class Memo(Generic[P, R]):
         if entry is None:
             return None
         entry.used = True
-        value: R = entry.value
-        return value
+        return entry.value
 
     def _compute(self, key: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
         value = self.function(*args, **kwargs)
-        owned = {id(found): found for found in _find_owned(key)}.values()
-        owners = [(found, found.living_owner()) for found in owned]
-        entry = _Entry(value, sum(found.nbytes() for found, owner in owners if owner is None))
+        owned = {id(x): x for x in _find_owned(key)}.values()
+        owners = [(x, x.living_owner()) for x in owned]
+        entry = _Entry(value, sum(x.nbytes() for x, owner in owners if owner is None))
         kept = self.known.setdefault(key, entry)
         if kept is not entry:  # the function itself, or another thread, made the entry meanwhile
-            first: R = kept.value
-            return first
+            return kept.value
         _entries[entry.number] = self.known, key
         for owner in {id(owner): owner for _, owner in owners if owner is not None}.values():
             owner.add(entry.number)

@@ -22,7 +22,7 @@ PAUSE = 1.0  # seconds between two pieces of work that count as one, at most
 EVERY = 0.1  # seconds between two changes of a line
 
 
-class _Progress(threading.local):
+class _Work(threading.local):
     """Whether a thread is at work, when the work began (`since`), and when it last ended (`last`).
 
     If several pieces of work count as one, the work began with the first piece.
@@ -32,14 +32,14 @@ class _Progress(threading.local):
     since = last = float("-inf")
 
 
-class _Shown:
+class _Setting:
     """Whether progress is shown, the setting `jsparse.config.progress`."""
 
     progress: bool = True
 
 
-progress = _Shown()
-_own = _Progress()
+progress = _Setting()
+_work = _Work()
 
 
 @contextmanager
@@ -49,14 +49,14 @@ def working(what: str, total: int | None = None, is_long: bool = False) -> Itera
     Args:
         is_long: the block may take seconds without a step.
     """
-    if _own.is_working or not progress.progress or not _is_terminal():
-        yield _ignore
+    if _work.is_working or not progress.progress or not _is_terminal():
+        yield lambda done: None
         return
     start = time.perf_counter()
-    _own.since = _own.since if start - _own.last < PAUSE else start
-    _own.is_working = True
-    line = _Line(what, total, _own.since)
-    timer = threading.Timer(max(_own.since + AFTER - start, 0), line.show) if is_long else None
+    _work.since = _work.since if start - _work.last < PAUSE else start
+    _work.is_working = True
+    line = _Line(what, total, _work.since)
+    timer = threading.Timer(max(_work.since + AFTER - start, 0), line.show) if is_long else None
     try:
         if timer is not None:
             timer.daemon = True
@@ -67,11 +67,7 @@ def working(what: str, total: int | None = None, is_long: bool = False) -> Itera
         if timer is not None:
             timer.cancel()
         line.erase()
-        _own.is_working, _own.last = False, time.perf_counter()
-
-
-def _ignore(done: int) -> None:
-    """Ignore a step of work that is not shown."""
+        _work.is_working, _work.last = False, time.perf_counter()
 
 
 def _is_terminal() -> bool:
@@ -136,8 +132,7 @@ def _bar(what: str, total: int) -> _Bar | None:
         tqdm = importlib.import_module("tqdm").tqdm
     except ImportError:
         return None
-    bar: _Bar = tqdm(total=total, desc=f"jsparse: {what[:60]}", leave=False, unit_scale=True, unit="B")
-    return bar
+    return tqdm(total=total, desc=f"jsparse: {what[:60]}", leave=False, unit_scale=True, unit="B")
 
 
 def _write(text: str) -> None:

@@ -128,7 +128,12 @@ def choose_format(A: SparseTensor, uses: Sequence[int] = DEFAULT_USES) -> Format
 
     Raises ShapeError unless `uses` holds integers of at least 1, NotYetSupportedError for a dynamic pattern.
     """
-    columns = _check_uses(uses)
+    try:
+        columns = tuple(map(operator.index, uses))
+    except TypeError:
+        columns = ()
+    if not columns or min(columns) < 1:
+        raise ShapeError(f"Expected numbers of columns of at least 1 in uses=, but got {short_repr(uses)}.")
     if not isinstance(A, SparseTensor):
         raise DTypeError(f"Expected a SparseTensor for choose_format, but got a {type(A).__name__}.")
     advice = "Convert it before jit, or name a format, such as A.asformat('csr')."
@@ -166,16 +171,6 @@ def _in_default_format(place: object, what: object, advice: str) -> Pattern:
             f"entries of {what}. {advice}"
         )
     return relayout_to(place, default_format(place.ndim)).target
-
-
-def _check_uses(uses: Sequence[int]) -> tuple[int, ...]:
-    try:
-        columns = tuple(map(operator.index, uses))
-    except TypeError:
-        columns = ()
-    if not columns or min(columns) < 1:
-        raise ShapeError(f"Expected numbers of columns of at least 1 in uses=, but got {short_repr(uses)}.")
-    return columns
 
 
 @memoize(maxsize=64)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from jsparse.base.limits import check_capacity
 from jsparse.base.memo import memoize
 from jsparse.convert.dynamic_composed import (
     dynamic_to_composed,
@@ -18,7 +19,7 @@ from jsparse.convert.dynamic_composed import (
     without_dynamic_padding,
 )
 from jsparse.convert.slots import from_slots, onto_slots, plain_pattern, to_slots
-from jsparse.errors import NotYetSupportedError, PatternError
+from jsparse.errors import NotYetSupportedError
 from jsparse.formats import Format, Pattern, default_format
 from jsparse.formats.composed import ComposedFormat, Width
 from jsparse.formats.dynamic import pad_arrays
@@ -40,11 +41,8 @@ def to_composed(tensor: SparseTensor, format: ComposedFormat, nse: int | None = 
     if not isinstance(tensor.pattern, Pattern):
         return dynamic_to_composed(tensor, format, nse)
     conversion = to_slots(tensor.pattern, format)
-    if nse is not None and conversion.place.nse > nse:
-        raise PatternError(
-            f"Expected nse= of at least {conversion.place.nse:,}, the values of all slots that {tensor!r} has in "
-            f"{format.name}, but got nse={nse:,}. Pass more, or leave it out."
-        )
+    count = conversion.place.nse
+    check_capacity(count, nse, lambda: f"the values of all slots that {tensor!r} has in {format.name}")
     return ComposedTensor._wrap(conversion.move(tensor.values), conversion.place)
 
 
@@ -91,12 +89,12 @@ def with_values(self: ComposedTensor, values: ArrayLike) -> ComposedTensor:
     if all(is_whole):
         return tensor
     moved = []
-    for part, own in zip(self.pattern.parts, self.pattern.split(tensor.values), strict=True):
+    for part, of_part in zip(self.pattern.parts, self.pattern.split(tensor.values), strict=True):
         alone = Composition(self.shape, (part,))
         if part.has_slots:
-            moved.append(onto_slots(alone).move(from_slots(alone).move(own)))
+            moved.append(onto_slots(alone).move(from_slots(alone).move(of_part)))
         else:
-            moved.append(without_padding(own, part, self.shape))
+            moved.append(without_padding(of_part, part, self.shape))
     return ComposedTensor._wrap(join_values(moved), self.pattern)
 
 
@@ -115,8 +113,7 @@ def in_digits(tensor: ComposedTensor, fill: float) -> SparseTensor | None:
 
 def to_coords(self: ComposedTensor) -> tuple[np.ndarray, jax.Array]:
     """The coordinates and the values of the entries and of the fill of blocks, in row-major order."""
-    found: tuple[np.ndarray, jax.Array] = to_plain(self).to_coords()
-    return found
+    return to_plain(self).to_coords()
 
 
 def dynamic(self: ComposedTensor, nse: int | None = None) -> ComposedTensor:
@@ -143,10 +140,7 @@ def _dynamic_part(part: Part, nse: int | None) -> Part:
     assert isinstance(outer, Pattern)
     slots = part.slots if nse is None else nse // max(inner, 1)
     if slots < part.slots:
-        raise PatternError(
-            f"Expected nse= of at least {part.nse:,}, the values of all slots in {part.format.name}, but got "
-            f"nse={nse:,}. Pass more, or leave it out."
-        )
+        check_capacity(part.nse, nse, lambda: f"the values of all slots in {part.format.name}")
     if isinstance(part.format.rule, Width):
         slots = part.slots
     shape = (*outer.shape[:-1], slots) if part.has_slots else outer.shape
@@ -167,13 +161,13 @@ def static(self: ComposedTensor) -> ComposedTensor:
     if not self.is_dynamic:
         return self
     parts, values = list[Part](), list[jax.Array]()
-    for part, own in zip(self.pattern.parts, self.pattern.split(self.values), strict=True):
+    for part, of_part in zip(self.pattern.parts, self.pattern.split(self.values), strict=True):
         outer = part.pattern
         static_outer = outer.to_static() if isinstance(outer, DynamicPattern) else outer
         assert isinstance(static_outer, Pattern)
         slots = part.slots if part.has_slots else static_outer.nse
         parts.append(replace(part, pattern=static_outer, slots=slots))
-        values.append(own[: parts[-1].nse])
+        values.append(of_part[: parts[-1].nse])
     return ComposedTensor._wrap(join_values(values), replace(self.pattern, parts=tuple(parts)))
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from jsparse.base.limits import check_bytes, parse_nse
+from jsparse.base.limits import check_bytes, check_capacity, parse_nse
 from jsparse.convert.choice import choose_format
 from jsparse.convert.composed import to_composed, to_plain
 from jsparse.convert.dynamic_creation import convert_dynamic, with_derived
-from jsparse.errors import PatternError
 from jsparse.formats import Format, Pattern
 from jsparse.formats.composed import ComposedFormat
 from jsparse.formats.dynamic import sufficient_nse
@@ -46,26 +45,18 @@ def asformat(self: SparseTensor, format: Format | ComposedFormat | str, *, nse: 
     if isinstance(target, ComposedFormat):
         return to_composed(self, target, nse)
     if isinstance(self.pattern, Pattern):
-        return _static_in(self, self.pattern, target, nse)
+        relayout = relayout_to(self.pattern, target)
+        count = relayout.target.nse
+        check_capacity(count, nse, lambda: f"the slots that {self!r} has in {target.name}")
+        check_bytes((count,), self.dtype, "the values in another format", "Use a format with fewer dense levels.")
+        values = self.values if relayout.is_identity else permute_values(self.values, relayout)
+        return SparseTensor._wrap(values, relayout.target)
     if target.is_dense:
         return dense_levels(self.todense(), target)
     if target == self.format and nse is None:
         return self
     nse = sufficient_nse(self.pattern.type, target) if nse is None else nse
     return convert_dynamic(self, dynamic_type(self.shape, target, nse))
-
-
-def _static_in(tensor: SparseTensor, pattern: Pattern, format: Format, nse: int | None) -> SparseTensor:
-    relayout = relayout_to(pattern, format)
-    target = relayout.target
-    if nse is not None and target.nse > nse:
-        raise PatternError(
-            f"Expected nse= of at least {target.nse:,}, the slots that {tensor!r} has in {target.format.name}, but got "
-            f"nse={nse:,}. Pass more, or leave it out."
-        )
-    check_bytes((target.nse,), tensor.dtype, "the values in another format", "Use a format with fewer dense levels.")
-    values = tensor.values if relayout.is_identity else permute_values(tensor.values, relayout)
-    return SparseTensor._wrap(values, target)
 
 
 def dynamic(self: SparseTensor, nse: int | None = None) -> SparseTensor:
@@ -84,11 +75,7 @@ def dynamic(self: SparseTensor, nse: int | None = None) -> SparseTensor:
     if isinstance(self.pattern, DynamicPattern):
         type_ = self.pattern.type if nse is None else dynamic_type(self.shape, self.format, nse)
         return self if type_ == self.pattern.type else convert_dynamic(self, type_)
-    if nse is not None and nse < self.nse:
-        raise PatternError(
-            f"Expected nse= of at least {self.nse:,}, the slots of {self!r}, but got nse={nse:,}. Pass more, or leave "
-            f"it out."
-        )
+    check_capacity(self.nse, nse, lambda: f"the slots of {self!r}")
     type_ = dynamic_type(self.shape, self.format, self.nse if nse is None else nse)
     pattern = DynamicPattern.pad_static(self.pattern, type_)
     return SparseTensor._wrap(pad_values(self.values, type_.nse), pattern)

@@ -75,7 +75,13 @@ def from_coords(
     _check_values(values, values.shape[:1], sizes)
     if dynamic:
         return from_coordinate_blocks(coords, values, sizes, layout, True, nse, target)
-    return _static(coords, values, sizes, layout, target)
+    outer = len(sizes) - (values.ndim - 1)
+    rows = split_coordinates(coords, sizes[:outer])
+    _check_values(values, coords.shape[1:], sizes)
+    if not rows:
+        total = scatter_sums(values, (np.zeros(len(values), np.int32),), (1,), target)
+        return SparseTensor(total, Pattern._of_valid((), layout, ()))
+    return static_tensor(rows, values, sizes, layout, target)
 
 
 def _values(values: npt.ArrayLike, coords: Array, sizes: tuple[int, ...], dtype: np.dtype | None) -> Array:
@@ -120,16 +126,3 @@ def _check_values(values: Array, count: tuple[int, ...], sizes: tuple[int, ...])
             "Pass coordinates of shape (ndim, n) and values of shape (n,), or values of shape (n, ...) whose further "
             "axes are the last dimensions, which coordinates then lack."
         )
-
-
-def _static(
-    coords: Array, values: Array, sizes: tuple[int, ...], layout: Format, dtype: np.dtype | None
-) -> SparseTensor:
-    """Make a tensor with a static pattern. Coordinates have to lie within the shape."""
-    outer = len(sizes) - (values.ndim - 1)
-    rows = split_coordinates(coords, sizes[:outer])
-    _check_values(values, coords.shape[1:], sizes)
-    if not rows:
-        total = scatter_sums(values, (np.zeros(len(values), np.int32),), (1,), dtype)
-        return SparseTensor(total, Pattern._of_valid((), layout, ()))
-    return static_tensor(rows, values, sizes, layout, dtype)

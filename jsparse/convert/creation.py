@@ -15,7 +15,7 @@ from jax.typing import DTypeLike
 
 from jsparse.base import _native
 from jsparse.base.arrays import check_numbers, device_array, host_array, parse_dtype
-from jsparse.base.limits import parse_nse
+from jsparse.base.limits import check_capacity, parse_nse
 from jsparse.convert import dynamic_creation
 from jsparse.convert.choice import DEFAULT_USES, choose_format
 from jsparse.convert.composed import to_plain
@@ -92,22 +92,22 @@ def asarray(
     if isinstance(x, SparseTensor):
         tensor = x if format is None else x.asformat(format, nse=nse)
     else:
-        tensor = _plain(x, cast("Format | str | None", format), dtype, dynamic, nse)
-    tensor = _with_capacity(tensor, dynamic, nse)
+        assert not isinstance(format, ComposedFormat)
+        if isinstance(x, jax.core.Tracer):
+            tensor = _from_traced(x, format, dynamic, nse)
+        elif is_jax_sparse(x):
+            tensor = from_jax_sparse(x, format, dynamic, nse, dtype)
+        elif is_scipy(x):
+            pattern, values, fresh = from_scipy(x, _format_or_default(format, len(cast("sparray", x).shape)), dtype)
+            tensor = _make(values, pattern, dtype, fresh)
+        else:
+            _check_is_dense(x)
+            tensor = _from_dense(host_array(x, NUMBERS, dtype), format, dtype)
+    if tensor.is_dynamic or (dynamic and not tensor.format.is_dense):  # a tensor of dense levels stays static
+        tensor = tensor if tensor.is_dynamic and nse is None else tensor.dynamic(nse)
+    else:
+        check_capacity(tensor.nse, nse, lambda: f"the slots of {tensor!r}")
     return tensor if dtype is None or tensor.dtype == dtype else tensor.astype(dtype)
-
-
-def _plain(
-    x: object, format: Format | str | None, dtype: np.dtype | None, dynamic: bool, nse: int | None
-) -> SparseTensor:
-    if isinstance(x, jax.core.Tracer):
-        return _from_traced(x, format, dynamic, nse)
-    if is_jax_sparse(x):
-        return from_jax_sparse(x, format, dynamic, nse, dtype)
-    if is_scipy(x):
-        return _from_scipy(x, format, dtype)
-    _check_is_dense(x)
-    return _from_dense(host_array(x, NUMBERS, dtype), format, dtype)
 
 
 def _check_is_dense(x: object) -> None:
@@ -171,31 +171,15 @@ def of_any_array(
 
     def extend(function: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[TensorLike, P], R]:
         def apply(A: TensorLike, /, *args: P.args, **kwargs: P.kwargs) -> R:
-            given = A if type(A) is SparseTensor else as_sparse_operand(A, f"jsparse.{name}")
-            if isinstance(given, kinds):
-                return function(cast(S, given), *args, **kwargs)
-            found: R = of_arrays(given, *args, **kwargs)
-            return found
+            operand = A if type(A) is SparseTensor else as_sparse_operand(A, f"jsparse.{name}")
+            if isinstance(operand, kinds):
+                return function(cast(S, operand), *args, **kwargs)
+            return of_arrays(operand, *args, **kwargs)
 
         update_wrapper(apply, function)
         return apply
 
     return extend
-
-
-def _with_capacity(tensor: SparseTensor, dynamic: bool, nse: int | None) -> SparseTensor:
-    """Make a tensor dynamic if `dynamic` is set, with the capacity `nse`. A tensor of dense levels stays static.
-
-    Raises PatternError if a static result has more slots than `nse`.
-    """
-    if tensor.is_dynamic or (dynamic and not tensor.format.is_dense):
-        return tensor if tensor.is_dynamic and nse is None else tensor.dynamic(nse)
-    if nse is not None and tensor.nse > nse:
-        raise PatternError(
-            f"Expected nse= of at least {tensor.nse:,}, the slots of {tensor!r}, but got nse={nse:,}. Pass more, or "
-            f"leave it out."
-        )
-    return tensor
 
 
 def _from_traced(x: jax.Array, format: Format | str | None, dynamic: bool, nse: int | None) -> SparseTensor:
@@ -223,7 +207,8 @@ def _from_dense(x: np.ndarray, format: Format | str | None, dtype: np.dtype | No
         return _make(x.transpose(layout.order).reshape(-1), pattern, dtype)
     if not x.flags.c_contiguous:
         x = np.ascontiguousarray(x)
-    if layout.order == tuple(range(x.ndim)) and layout.levels[-1].kind.has_segments and _dense_above(layout):
+    *above, last = layout.levels
+    if layout.order == tuple(range(x.ndim)) and last.kind.has_segments and all(x.kind.is_full for x in above):
         rows = prod(x.shape[:-1])  # not x.size // x.shape[-1]: rows may have length 0
         wide = max(x.size, rows, x.shape[-1]) >= 2**31
         pointers, columns, values = _native.compress_dense(x, rows, _kind(x.dtype), wide)
@@ -231,10 +216,6 @@ def _from_dense(x: np.ndarray, format: Format | str | None, dtype: np.dtype | No
     _, offsets, values = _native.compress_dense(x, 1, _kind(x.dtype), x.size >= 2**31)
     pattern, built = Pattern.from_rows(np.unravel_index(offsets, x.shape), x.shape, layout)
     return _make(built.sum_per_slot(values), pattern, dtype, fresh=True)
-
-
-def _dense_above(layout: Format) -> bool:
-    return all(level.kind.is_full for level in layout.levels[:-1])
 
 
 def _kind(dtype: np.dtype) -> str:
@@ -245,11 +226,6 @@ def _kind(dtype: np.dtype) -> str:
     if dtype == np.bool_ or jnp.issubdtype(dtype, jnp.integer):
         return "integer"
     return "complex" if jnp.issubdtype(dtype, jnp.complexfloating) else "floating"
-
-
-def _from_scipy(x: Any, format: Format | str | None, dtype: np.dtype | None) -> SparseTensor:
-    pattern, values, fresh = from_scipy(x, _format_or_default(format, len(x.shape)), dtype)
-    return _make(values, pattern, dtype, fresh)
 
 
 def _make(values: np.ndarray, pattern: Pattern, dtype: np.dtype | None, fresh: bool = False) -> SparseTensor:

@@ -67,25 +67,32 @@ def decompose(A: SparseTensor, parts: Parts) -> ComposedTensor:
 
 def to_parts(pattern: Pattern, parts: Parts) -> Conversion[Composition]:
     """How values move from a plain pattern to the parts of `decompose`. Raises the errors that it documents."""
-    left, earlier, of_parts, steps = pattern, list[Pattern](), list[Part](), list[Steps]()
+    remaining, earlier, of_parts, steps = pattern, list[Pattern](), list[Part](), list[Steps]()
     for which, format in parts:
         read = Format.of(format, pattern.ndim)
         # The slots of a plain format are its entries.
         composed = read if isinstance(read, ComposedFormat) else ComposedFormat(blocks_of(read))
-        chosen = to_slots(_choose(left, which), composed).place
+        chosen = to_slots(_choose(remaining, which), composed).place
         (part,), covered = chosen.parts, plain_pattern(chosen)
-        own, left = left & covered, left - covered
-        if covered.nse > own.nse:
-            _check_fill(covered, earlier, part.format)
+        taken, remaining = remaining & covered, remaining - covered
+        # An element in the fill of a block that an earlier part has would be stored twice.
+        for n, other in enumerate(earlier if covered.nse > taken.nse else ()):
+            both = covered & other
+            if both.nse:
+                first = tuple(int(row[0]) for row in both.rows())
+                raise PatternError(
+                    f"Expected parts that do not overlap, but {part.format.name} of part {len(earlier)} has a block "
+                    f"around {first}, which part {n} stores. Put the part with larger blocks first."
+                )
         earlier.append(covered)
-        conversion, chosen_slots = to_slots(own, part.format), Relayout(own, pattern).scatter
+        conversion, chosen_slots = to_slots(taken, part.format), Relayout(taken, pattern).scatter
         of_parts += conversion.place.parts
         steps.append((*invert_steps([into_slots(chosen_slots, pattern.nse)]), *conversion.steps[0]))
-    if left.nse or not of_parts:
-        at = f", the first at {tuple(int(row[0]) for row in left.rows())}" if left.nse else ""
+    if remaining.nse or not of_parts:
+        at = f", the first at {tuple(int(row[0]) for row in remaining.rows())}" if remaining.nse else ""
         raise PatternError(
             f"Expected parts that take all {pattern.nse:,} entries of {pattern!r}, but {len(parts)} parts leave "
-            f"{left.nse:,} of them{at}. Pass None in place of the last function, to take the rest."
+            f"{remaining.nse:,} of them{at}. Pass None in place of the last function, to take the rest."
         )
     return Conversion(Composition(pattern.shape, tuple(of_parts)), tuple(steps))
 
@@ -104,18 +111,6 @@ def _choose(left: Pattern, which: Which | None) -> Pattern:
         )
     rows = [row[chosen] for row in left.rows()]
     return Pattern.from_rows(rows, left.shape, left.format, left.format.order)[0]
-
-
-def _check_fill(covered: Pattern, earlier: Sequence[Pattern], format: ComposedFormat) -> None:
-    """Raise PatternError if the blocks of a part overlap an earlier part: an element would be stored twice."""
-    for n, other in enumerate(earlier):
-        both = covered & other
-        if both.nse:
-            at = tuple(int(row[0]) for row in both.rows())
-            raise PatternError(
-                f"Expected parts that do not overlap, but {format.name} of part {len(earlier)} has a block "
-                f"around {at}, which part {n} stores. Put the part with larger blocks first."
-            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,8 +52,8 @@ def dynamic_to_composed(tensor: SparseTensor, format: ComposedFormat, nse: int |
     entries = min(capacity if rule is None else tensor.nse, prod(sizes[: len(blocks.outer)]))
     coords = jnp.asarray(tensor.pattern.to_coords())
     is_inside, split = _in_range(coords, tensor.shape), blocks.split(list(coords))
-    limits = [own.dtype.type(size) for own, size in zip(split, sizes, strict=True)]  # padding stays out of range
-    digits = jnp.stack([jnp.where(is_inside, own, size) for own, size in zip(split, limits, strict=True)])
+    # Padding stays out of range.
+    digits = jnp.stack([jnp.where(is_inside, x, x.dtype.type(size)) for x, size in zip(split, sizes, strict=True)])
     type_ = dynamic_type(sizes, digit_format(blocks.levels), entries * inner)
     on_levels = assemble_tensor(digits, tensor.values, type_, tensor.pattern)
     assert isinstance(on_levels.pattern, DynamicPattern)

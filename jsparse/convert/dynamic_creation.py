@@ -59,19 +59,19 @@ def from_coordinate_blocks(
     natural = layout
     if inner != 1 or outer != len(sizes):
         natural = Format.of("coo", outer).with_dense(len(sizes) - outer)
-    made: SparseTensor
     if dynamic or isinstance(coords, jax.core.Tracer):
-        capacity = coords.shape[1] * _block_slots(layout, sizes, range(outer)) * inner if nse is None else nse
+        slots = inner * prod(sizes[dim] for dim in layout.trailing_dims if dim < outer)  # that one block occupies
+        capacity = coords.shape[1] * slots if nse is None else nse
         if 0 in sizes:  # no entry has a place, whatever the capacity
             type_ = dynamic_type(sizes, layout, 0)
             return SparseTensor._wrap(jnp.zeros(0, jax.dtypes.canonicalize_dtype(dtype)), DynamicPattern.empty(type_))
         direct = natural == layout
         type_ = dynamic_type(sizes, natural, capacity if direct else coords.shape[1] * inner)
-        made = from_traced_coords(coords, blocks, type_, dtype)
-        return made if direct else convert_dynamic(made, dynamic_type(sizes, layout, capacity))
+        tensor = from_traced_coords(coords, blocks, type_, dtype)
+        return tensor if direct else convert_dynamic(tensor, dynamic_type(sizes, layout, capacity))
     blocks, rows = _within(coords, blocks, sizes[:outer])
-    made = static_tensor(rows, blocks, sizes, natural, dtype)
-    return made if natural == layout else made.asformat(layout, nse=nse)
+    tensor = static_tensor(rows, blocks, sizes, natural, dtype)
+    return tensor if natural == layout else tensor.asformat(layout, nse=nse)
 
 
 def _within(coords: Array, blocks: Array, sizes: Sequence[int]) -> tuple[Any, tuple[Any, ...]]:
@@ -147,11 +147,6 @@ def index_numbers(x: Any, size: int) -> Array:
     return np.where((wide >= 0) & (wide < 2**31 - 1), wide, -1).astype(np.int32)
 
 
-def _block_slots(layout: Format, sizes: Sequence[int], dims: Sequence[int]) -> int:
-    """The number of slots that one entry occupies in the trailing dense levels that store `dims`."""
-    return prod(sizes[dim] for dim in layout.trailing_dims if dim in dims)
-
-
 def from_traced_coords(coords: Array, values: Array, type_: DynamicType, dtype: np.dtype | None = None) -> SparseTensor:
     """Make a tensor of type `type_` from `values` (n,) at `coords` (ndim, n). It sorts entries and sums duplicates.
 
@@ -185,26 +180,22 @@ def _assemble_blocks(
     match assemble_on_host(coords, values, core, dtype):
         case int() as count:
             raise overflow_error(type_, count * (type_.nse // core.nse if core.nse else 1))
-        case (found, arrays):
-            return _make_tensor(found, DynamicPattern(type_, arrays), already)
-    made = assemble(jnp.asarray(coords), core)
-    return _make_tensor(slot_sums(values, made, core.nse, dtype), DynamicPattern(type_, made.arrays), already)
+        case (sums, arrays):
+            return _make_tensor(sums, DynamicPattern(type_, arrays), already)
+    assembled = assemble(jnp.asarray(coords), core)
+    return _make_tensor(slot_sums(values, assembled, core.nse, dtype), DynamicPattern(type_, assembled.arrays), already)
 
 
 def from_traced_dense(x: jax.Array, type_: DynamicType) -> SparseTensor:
     """Make a tensor of type `type_` from the nonzero elements of `x`. It is differentiable in these elements."""
     pattern = DynamicPattern(type_, nonzero(x, type_))
-    return _make_tensor(_read_at_entries(x, pattern), pattern)
-
-
-def _read_at_entries(x: jax.Array, pattern: DynamicPattern) -> jax.Array:
-    """Read the elements of a dense array at the entries of a pattern, by the einsum `ij->ij`. The shape is (nse,)."""
+    # The einsum `ij->ij` reads the elements.
     letters, core = letters_of(x.ndim), pattern.type.core
     stored = tuple(letters[dim] for dim in pattern.format.order)
     walk = PatternAccess(stored[: len(core.shape)], core)
     result = ArrayAccess((), 0, stored[len(core.shape) :])
     spec = Spec((ArrayAccess(tuple(letters)),), result, (walk,), tuple(zip(letters, x.shape, strict=True)))
-    return einsum_p.bind(*same_varying((x, *pattern.arrays)), spec=spec)
+    return _make_tensor(einsum_p.bind(*same_varying((x, *pattern.arrays)), spec=spec), pattern)
 
 
 def convert_dynamic(tensor: SparseTensor, type_: DynamicType) -> SparseTensor:
@@ -244,8 +235,8 @@ def assemble_tensor(
 
 def convert_pattern(pattern: DynamicPattern, type_: DynamicType) -> DynamicPattern:
     """Convert a dynamic pattern to another format or capacity. An overflowed pattern stays overflowed."""
-    made = assemble(pattern.to_coords(), type_)
-    return _carry_overflow(DynamicPattern(type_, made.arrays), pattern)
+    arrays = assemble(pattern.to_coords(), type_).arrays
+    return _carry_overflow(DynamicPattern(type_, arrays), pattern)
 
 
 def _whole(pattern: DynamicPattern, format: Format) -> Stored | None:
@@ -269,23 +260,19 @@ def with_derived(pattern: DynamicPattern) -> DynamicPattern:
     type_ = DynamicType(core.shape, index_format(cast(Any, core), order), core.nse)
     whole = _whole(DynamicPattern(core, pattern.arrays), type_.format)
     if whole is not None:
-        return replace(pattern, derived=(_derive_transpose(whole, type_, pattern.arrays),))
-    made = assemble(expand(pattern.arrays, core), type_)
-    return replace(pattern, derived=(Derived(type_, made.arrays, made.order, made.slots),))
-
-
-def _derive_transpose(whole: Stored, type_: DynamicType, operands: Sequence[jax.Array]) -> Derived:
-    """Make the transposed index of known entries on the host. A program makes an equal index by `assemble`."""
-    arrays, moved = reorder_entries(whole, type_.format)
-    count, dtype = whole.nse, slots_dtype(type_, type_.nse)
-    gather, scatter = np.arange(type_.nse, dtype=dtype), np.full(type_.nse, -1, dtype)
-    if moved is not None:
-        gather[:count] = moved
-    scatter[:count] = _native.invert(gather[:count], count)
-    *index_arrays, gathered, scattered = on_device(
-        [*pad_arrays(type_, arrays, shared=whole.arrays), gather, scatter], operands
-    )
-    return Derived(type_, tuple(index_arrays), gathered, scattered)
+        # Known entries are transposed on the host. A program makes an equal index by `assemble`.
+        arrays, moved = reorder_entries(whole, type_.format)
+        count, dtype = whole.nse, slots_dtype(type_, type_.nse)
+        gather, scatter = np.arange(type_.nse, dtype=dtype), np.full(type_.nse, -1, dtype)
+        if moved is not None:
+            gather[:count] = moved
+        scatter[:count] = _native.invert(gather[:count], count)
+        *index_arrays, gathered, scattered = on_device(
+            [*pad_arrays(type_, arrays, shared=whole.arrays), gather, scatter], pattern.arrays
+        )
+        return replace(pattern, derived=(Derived(type_, tuple(index_arrays), gathered, scattered),))
+    assembled = assemble(expand(pattern.arrays, core), type_)
+    return replace(pattern, derived=(Derived(type_, assembled.arrays, assembled.order, assembled.slots),))
 
 
 def _make_tensor(values: jax.Array, pattern: DynamicPattern, already: DynamicPattern | None = None) -> SparseTensor:
@@ -327,11 +314,11 @@ def assemble_on_host(
     if not is_on_host(coords, values) or not stores_any(type_.format):
         return None
     dtype = np.dtype(values.dtype if dtype is None else dtype)
-    given, entries = np.asarray(coords), summands(np.asarray(values), dtype)
-    used = inside(given, type_.shape)
+    columns, entries = np.asarray(coords), summands(np.asarray(values), dtype)
+    used = inside(columns, type_.shape)
     if used is not None:
-        given, entries = given[:, used], entries[used]
-    rows = as_index_rows(list(given))
+        columns, entries = columns[:, used], entries[used]
+    rows = as_index_rows(list(columns))
     arrays_and_sums = build_summed(rows, entries, type_.shape, type_.format) if entries.ndim == 1 else None
     if arrays_and_sums is None:
         built = build(rows, type_.shape, type_.format)

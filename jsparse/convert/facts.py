@@ -102,4 +102,4 @@ def _select_strips(pointers: np.ndarray, coordinates: np.ndarray, rows: int) -> 
     begins = pointers[first_rows[:, None] + np.arange(STRIP + 1)]
     every = np.zeros(strips * STRIP + 1, pointers.dtype)
     np.cumsum(np.diff(begins), out=every[1:])
-    return every, np.concatenate([coordinates[own[0] : own[-1]] for own in begins])
+    return every, np.concatenate([coordinates[of[0] : of[-1]] for of in begins])

@@ -107,10 +107,10 @@ def _check_structure(x: Any, compressed: bool) -> None:
             f"Expected indices of a {kind} with its dimensions, but their shape is {x.indices.shape}. Make it anew."
         )
     count = x.indices.shape[lead]
-    own = {"data": (count, *sizes[lead + sparse :]), "indices": x.indices.shape[lead:]}
+    shapes = {"data": (count, *sizes[lead + sparse :]), "indices": x.indices.shape[lead:]}
     if compressed:
-        own["indptr"] = (sizes[lead] + 1,)
-    for name, expected in own.items():
+        shapes["indptr"] = (sizes[lead] + 1,)
+    for name, expected in shapes.items():
         shape = tuple(getattr(x, name).shape)
         alike = all(n in (1, size) for n, size in zip(shape[:lead], sizes, strict=False))
         if shape[lead:] != expected or not alike:
@@ -119,22 +119,17 @@ def _check_structure(x: Any, compressed: bool) -> None:
                 f"{shape}. Make it anew."
             )
     if compressed and not isinstance(x.indptr, jax.core.Tracer):
-        _check_pointers(np.asarray(x.indptr), count, kind)
-
-
-def _check_pointers(pointers: np.ndarray, count: int, kind: str) -> None:
-    """Raise PatternError if the pointers of a BCSR, batched or not, decrease, do not begin at 0, or exceed `count`."""
-    falling = pointers[..., 1:] < pointers[..., :-1]
-    if not (falling.any() or pointers[..., 0].any() or (pointers[..., -1] > count).any()):
-        return
-    if falling.any():
-        at = tuple(map(int, np.argwhere(falling)[0]))
-        after = (*at[:-1], at[-1] + 1)
-        wrong = f"never to decrease, but indptr[{at}] is {pointers[at]} and indptr[{after}] is {pointers[after]}"
-    else:
-        wrong = f"to lead from 0 to at most its {count:,} entries, but it leads from {pointers[..., 0].max()} to "
-        wrong += f"{pointers[..., -1].max()}"
-    raise PatternError(f"Expected indptr of a {kind} {wrong}. Make it anew.")
+        pointers, wrong = np.asarray(x.indptr), ""
+        falling = pointers[..., 1:] < pointers[..., :-1]
+        if falling.any():
+            at = tuple(map(int, np.argwhere(falling)[0]))
+            after = (*at[:-1], at[-1] + 1)
+            wrong = f"never to decrease, but indptr[{at}] is {pointers[at]} and indptr[{after}] is {pointers[after]}"
+        elif pointers[..., 0].any() or (pointers[..., -1] > count).any():
+            wrong = f"to lead from 0 to at most its {count:,} entries, but it leads from {pointers[..., 0].max()} to "
+            wrong += f"{pointers[..., -1].max()}"
+        if wrong:
+            raise PatternError(f"Expected indptr of a {kind} {wrong}. Make it anew.")
 
 
 def _csr_coordinates(columns: Array, pointers: Array) -> Array:
@@ -162,8 +157,9 @@ def to_bcoo(tensor: SparseTensor) -> BCOO:
     check_batched_leaves(tensor, "A in A.to_bcoo")
     check_width(tensor.pattern.index_dtype, f"the BCOO of {tensor!r}")
     batch = tensor.values.shape[:-1]
-    inner = _block_dims(tensor.format)
-    sparse = tensor.ndim - inner
+    order, sparse = tensor.format.order, tensor.ndim  # the dimensions before those of blocks, which are in order
+    while tensor.ndim - sparse < tensor.format.trailing_dense and order[sparse - 1] == sparse - 1:
+        sparse -= 1
 
     def convert(tensor: SparseTensor) -> tuple[jax.Array, jax.Array]:
         indices = _indices(tensor, sparse)
@@ -171,38 +167,29 @@ def to_bcoo(tensor: SparseTensor) -> BCOO:
         xnp: Any = np if known else jnp
         data = xnp.asarray(tensor.values).reshape(len(indices), *tensor.shape[sparse:])
         if tensor.is_dynamic:
-            used = (indices[:, 0] < tensor.shape[0]).reshape(-1, *[1] * inner)
+            used = (indices[:, 0] < tensor.shape[0]).reshape(-1, *[1] * (tensor.ndim - sparse))
             data = xnp.where(used, data, xnp.zeros((), data.dtype))
-        elif not inner:
+        elif sparse == tensor.ndim:
             data = tensor.values
         elif known:
             data = data.copy()
         if not known:
             return jnp.asarray(indices), data
-        made = [np.ascontiguousarray(x) for x in (indices, data) if isinstance(x, np.ndarray)]
-        first, *rest = on_device(made, [tensor.values])
-        return first, (*rest, data)[0]
+        on_host = [np.ascontiguousarray(x) for x in (indices, data) if isinstance(x, np.ndarray)]
+        first, *others = on_device(on_host, [tensor.values])
+        return first, (*others, data)[0]
 
     mapped = convert
     for _ in batch:
         mapped = jax.vmap(mapped)
     indices, data = mapped(tensor)
     in_order = tensor.format.order == tuple(range(tensor.ndim))
-    made: BCOO = experimental_sparse().BCOO(
+    return experimental_sparse().BCOO(
         (data, indices),
         shape=(*batch, *tensor.shape),
         indices_sorted=in_order and not tensor.is_dynamic,
         unique_indices=True,
     )
-    return made
-
-
-def _block_dims(format: Format) -> int:
-    """Return the number of last dimensions that are stored, in ascending order, by dense levels at the end."""
-    inner = 0
-    while inner < format.trailing_dense and format.order[format.ndim - 1 - inner] == format.ndim - 1 - inner:
-        inner += 1
-    return inner
 
 
 def _indices(tensor: SparseTensor, sparse: int) -> Array:
@@ -243,10 +230,9 @@ def to_bcsr(tensor: SparseTensor) -> BCSR:
         pointers, columns = on_device([np.minimum(pointers, len(columns)), np.array(columns)], [rows.values])
     else:
         pointers, columns = jnp.minimum(pointers, columns.shape[0]), jnp.asarray(columns)
-    made: BCSR = experimental_sparse().BCSR(
+    return experimental_sparse().BCSR(
         (data, columns, pointers), shape=tensor.shape, indices_sorted=not tensor.is_dynamic, unique_indices=True
     )
-    return made
 
 
 def is_jax_sparse(x: object) -> bool:
@@ -258,5 +244,4 @@ def experimental_sparse() -> ModuleType:
     """The module `jax.experimental.sparse`."""
     from jax.experimental import sparse  # noqa: PLC0415
 
-    loaded: ModuleType = sparse
-    return loaded
+    return sparse

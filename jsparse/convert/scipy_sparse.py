@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -45,11 +44,14 @@ def from_scipy(x: Any, format: Format, dtype: np.dtype | None = None) -> tuple[P
             rows, values = entries_of(x, shape)
     except PatternError as error:
         raise _wrong(x, error) from error
-    given = values if dtype is None else summands(values, dtype)
+    terms = values if dtype is None else summands(values, dtype)
     try:
-        pattern, summed = Pattern.of_entries(rows, given, shape, format)
+        pattern, summed = Pattern.of_entries(rows, terms, shape, format)
     except PatternError:
-        _check_bounds(x, rows, shape)
+        try:
+            check_bounds(rows, shape)
+        except PatternError as error:
+            raise _wrong(x, error) from error
         raise
     return pattern, summed, summed is not values
 
@@ -76,13 +78,6 @@ def blocks_from_scipy(
         return None
     values = parts.values if built.is_identity else parts.values[built.gather()]
     return ComposedTensor(device_array(values.reshape(-1), NUMBERS, dtype, False), Composition.of_blocks(outer, b, c))
-
-
-def _check_bounds(x: Any, rows: Sequence[np.ndarray], shape: tuple[int, ...]) -> None:
-    try:
-        check_bounds(rows, shape)
-    except PatternError as error:
-        raise _wrong(x, error) from error
 
 
 def _wrong(x: Any, error: PatternError) -> PatternError:

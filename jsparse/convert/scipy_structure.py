@@ -37,7 +37,7 @@ def as_compressed(x: Any, shape: tuple[int, ...]) -> Compressed:
 
 def entries_of(x: Any, shape: tuple[int, ...]) -> _Entries:
     """Return the coordinates and values of an array that is neither csr nor csc, in any order and with duplicates."""
-    return _READERS.get(x.format, _of_others)(x, shape)
+    return _READERS.get(x.format, lambda x, shape: _of_coo(x.tocoo(), shape))(x, shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,16 @@ class Compressed:
         levels = [(0, 0, 1, outer), (1, 1, 1, inner)]  # dense, compressed
         faults = _native.faults([pointers, coordinates], levels)
         if faults & ~_UNSORTED:
-            raise _fault(pointers, coordinates, inner)
+            if pointers[0] != 0:
+                raise PatternError(f"Expected indptr to begin with 0, but it begins with {pointers[0]}.")
+            falling = pointers[:-1] > pointers[1:]
+            if falling.any():
+                at = int(np.argmax(falling))
+                raise PatternError(
+                    f"Expected indptr never to decrease, but {pointers[at]} at {at} is followed by {pointers[at + 1]}."
+                )
+            at = int(np.argmax((coordinates < 0) | (coordinates >= inner)))
+            raise PatternError(f"Expected indices to lie in [0, {inner}), but {coordinates[at]} came at {at}.")
         return Compressed(pointers, coordinates, values[:count], not faults)
 
     def copy_arrays(self, shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -89,19 +98,6 @@ class Compressed:
         pointers = self.pointers
         outer = np.repeat(np.arange(len(pointers) - 1, dtype=pointers.dtype), np.diff(pointers))
         return ([outer, self.coordinates] if kind == "csr" else [self.coordinates, outer]), self.values
-
-
-def _fault(pointers: np.ndarray, coordinates: np.ndarray, inner: int) -> PatternError:
-    if pointers[0] != 0:
-        return PatternError(f"Expected indptr to begin with 0, but it begins with {pointers[0]}.")
-    falling = pointers[:-1] > pointers[1:]
-    if falling.any():
-        at = int(np.argmax(falling))
-        return PatternError(
-            f"Expected indptr never to decrease, but {pointers[at]} at {at} is followed by {pointers[at + 1]}."
-        )
-    at = int(np.argmax((coordinates < 0) | (coordinates >= inner)))
-    return PatternError(f"Expected indices to lie in [0, {inner}), but {coordinates[at]} came at {at}.")
 
 
 def _of_coo(x: Any, shape: Sequence[int]) -> _Entries:
@@ -146,17 +142,17 @@ def _of_dia(x: Any, shape: Sequence[int]) -> _Entries:
 def _convert_by_scipy(make: Callable[..., Any], parts: tuple[np.ndarray, ...], shape: Sequence[int]) -> _Entries:
     """Return the coordinates and values of the array that `make` makes from checked parts. scipy converts it to coo."""
     try:
-        found = make(parts, shape=tuple(shape)).tocoo()
+        coo = make(parts, shape=tuple(shape)).tocoo()
     except (TypeError, ValueError) as error:
         raise PatternError(f"Expected data that scipy.sparse converts, but got {shorten(error, 160)}.") from error
-    return _of_coo(found, shape)
+    return _of_coo(coo, shape)
 
 
 def _of_lil(x: Any, shape: Sequence[int]) -> _Entries:
     lists = {name: getattr(x, name, None) for name in ("rows", "data")}
-    for name, given in lists.items():
-        known = isinstance(given, np.ndarray) and given.shape == (shape[0],)
-        if not known or not all(type(row) is list for row in given):  # type: ignore[union-attr]
+    for name, of_rows in lists.items():
+        is_column = isinstance(of_rows, np.ndarray) and of_rows.shape == (shape[0],)
+        if not is_column or not all(type(row) is list for row in of_rows):  # type: ignore[union-attr]
             raise PatternError(f"Expected {name} to be an array of {shape[0]:,} lists, one for each row.")
     for at, (columns, values) in enumerate(zip(*lists.values(), strict=True)):
         if len(columns) != len(values):
@@ -181,10 +177,6 @@ def _of_dok(x: Any, shape: Sequence[int]) -> _Entries:
     return list(flat.reshape(-1, len(shape)).T), _numbers_from(x.values(), x.dtype)
 
 
-def _of_others(x: Any, shape: Sequence[int]) -> _Entries:
-    return _of_coo(x.tocoo(), shape)
-
-
 _READERS: dict[str, Callable[[Any, Sequence[int]], _Entries]] = {
     "coo": _of_coo,
     "bsr": _of_bsr,
@@ -198,9 +190,9 @@ def _integers(x: Any, name: str) -> np.ndarray:
     return _vector(getattr(x, name, None), name)
 
 
-def _vector(given: Any, name: str) -> np.ndarray:
+def _vector(x: Any, name: str) -> np.ndarray:
     try:
-        array = np.asarray(given)
+        array = np.asarray(x)
     except (TypeError, ValueError) as error:
         raise PatternError(f"Expected {name} to be a one-dimensional array of integers.") from error
     if array.ndim != 1 or array.dtype.kind not in "iu":
@@ -218,17 +210,17 @@ def _numbers(x: Any, ndim: int) -> np.ndarray:
     return array
 
 
-def _integers_from(given: Iterable[Any], name: str) -> np.ndarray:
+def _integers_from(numbers: Iterable[Any], name: str) -> np.ndarray:
     try:
-        return np.fromiter(map(operator.index, given), np.int64)
+        return np.fromiter(map(operator.index, numbers), np.int64)
     except (TypeError, OverflowError) as error:
         raise PatternError(f"Expected {name} to hold integers, but one is none: {shorten(error)}.") from error
 
 
-def _numbers_from(given: Iterable[Any], dtype: np.dtype) -> np.ndarray:
+def _numbers_from(numbers: Iterable[Any], dtype: np.dtype) -> np.ndarray:
     parsed = parse_dtype(dtype, "an array of numbers to make a SparseTensor from")
     try:
-        return np.fromiter(given, parsed)
+        return np.fromiter(numbers, parsed)
     except (TypeError, ValueError, OverflowError) as error:
         raise PatternError(f"Expected values of {parsed}, but one is none: {shorten(error)}.") from error
 
@@ -243,5 +235,4 @@ def scipy_sparse() -> ModuleType:
     """The module `scipy.sparse`."""
     import scipy.sparse  # noqa: PLC0415
 
-    loaded: ModuleType = scipy.sparse
-    return loaded
+    return scipy.sparse

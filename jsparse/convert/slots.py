@@ -107,10 +107,10 @@ def from_slots(composition: Composition) -> Conversion[Pattern]:
     format = next((x for x in formats if not x.levels[0].kind.is_full), formats[0])
     in_format = [relayout_to(joined.source, format) for joined in to_levels]
     union, whole = reduce(or_, (relayout.target for relayout in in_format)), list[Steps]()
-    for part, joined, own in zip(composition.parts, to_levels, in_format, strict=True):
-        steps = [*invert_steps(_to_their_slots(part)), (joined, True), (own, False)]
-        if own.target is not union:
-            steps.append(into_slots(Relayout(own.target, union).scatter, union.nse))
+    for part, joined, relayout in zip(composition.parts, to_levels, in_format, strict=True):
+        steps = [*invert_steps(_to_their_slots(part)), (joined, True), (relayout, False)]
+        if relayout.target is not union:
+            steps.append(into_slots(Relayout(relayout.target, union).scatter, union.nse))
         whole.append(_without_identities(steps))
     return Conversion(union, tuple(whole), composition)
 

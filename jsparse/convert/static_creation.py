@@ -30,13 +30,13 @@ def static_tensor(
         if not built.is_identity:
             values = scatter_sums(values, (built.slots(),), (built.nse,), dtype)
         return SparseTensor((values if values.dtype == dtype else convert_values(values, dtype)).reshape(-1), pattern)
-    given = summands(np.asarray(values), dtype)
+    terms = summands(np.asarray(values), dtype)
     if len(rows) == len(sizes):
-        pattern, sums = Pattern.of_entries(rows, given, sizes, layout)
+        pattern, sums = Pattern.of_entries(rows, terms, sizes, layout)
     else:
         pattern, built = _of_blocks(rows, sizes, layout)
-        sums = built.sum_per_slot(given)
-    if sums is given and values.dtype == dtype:
+        sums = built.sum_per_slot(terms)
+    if sums is terms and values.dtype == dtype:
         return SparseTensor(values if values.ndim == 1 else values.reshape(-1), pattern)
     return SparseTensor(on_device([narrow_array(sums.reshape(-1), NUMBERS, dtype)], [values])[0], pattern)
 

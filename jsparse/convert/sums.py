@@ -32,7 +32,7 @@ def summands(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """
     wide = values.dtype if values.dtype == dtype else sum_dtype(values.dtype, dtype)
     is_long = wide.kind in "iu" and jnp.issubdtype(dtype, jnp.inexact)
-    return cast(values, np.dtype(np.float64) if is_long and _may_overflow(values, wide) else wide)
+    return cast(values, np.dtype(np.float64) if is_long and may_overflow(values, wide) else wide)
 
 
 def _widen_values(values: Array, dtype: np.dtype) -> jax.Array:
@@ -50,7 +50,7 @@ def convert_values(values: Array, dtype: np.dtype) -> jax.Array:
     return values.astype(jax.dtypes.canonicalize_dtype(dtype))
 
 
-def _may_overflow(values: np.ndarray, wide: np.dtype) -> bool:
+def may_overflow(values: np.ndarray, wide: np.dtype) -> bool:
     """Whether a sum of integers could be out of the range of the dtype `wide`."""
     largest = max(int(values.max(initial=0)), -int(values.min(initial=0)))
     return largest * values.size > np.iinfo(wide).max
@@ -68,7 +68,11 @@ def scatter_sums(
     whole = (*shape, *values.shape[1:])
     check_bytes(whole, dtype, "the values of all slots", "Use a format with fewer dense levels.")
     if is_on_host(values, *coordinates):
-        sums = _scatter_sums(summands(np.asarray(values), dtype), coordinates, shape)
+        terms = summands(np.asarray(values), dtype)
+        sums = np.zeros(whole, sum_dtype(terms.dtype))
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.add.at(sums, tuple(coordinates), terms.astype(sums.dtype, copy=False))
+            sums = cast(sums, terms.dtype)
         return on_device([narrow_array(sums, NUMBERS, dtype)], [values])[0]
     if values.dtype != dtype:
         return convert_values(scatter_sums(_widen_values(values, dtype), coordinates, shape), dtype)
@@ -78,37 +82,31 @@ def scatter_sums(
     return row_sums(values, coordinates, shape)
 
 
-def _scatter_sums(values: np.ndarray, coordinates: Sequence[Array], shape: tuple[int, ...]) -> np.ndarray:
-    sums = np.zeros((*shape, *values.shape[1:]), sum_dtype(values.dtype))
-    with np.errstate(over="ignore", invalid="ignore"):
-        np.add.at(sums, tuple(coordinates), values.astype(sums.dtype, copy=False))
-        return cast(sums, values.dtype)
-
-
-def slot_sums(values: Any, made: Assembled, nse: int, dtype: np.dtype | None = None) -> jax.Array:
-    """Sum `values` (entries, ...) over the entries that `made` assigns to each slot. Returns a flat array.
+def slot_sums(values: Any, assembled: Assembled, nse: int, dtype: np.dtype | None = None) -> jax.Array:
+    """Sum `values` (entries, ...) over the entries that `assembled` assigns to each slot. Returns a flat array.
 
     `dtype` is the dtype of the result, by default the dtype of the values.
     """
     if dtype is not None and values.dtype != dtype:
-        return convert_values(slot_sums(_widen_values(values, dtype), made, nse), dtype)
+        return convert_values(slot_sums(_widen_values(values, dtype), assembled, nse), dtype)
     values = convert_values(values, values.dtype)
     # The sum is the product M · values with a csr matrix M (nse x inputs) of ones: M[q, k] = 1 if input k belongs to
     # slot q. Its transposed index has one entry in each row, at `slots`, so the cotangent is a gather.
     inputs = values.shape[0]
-    rest = (prod(values.shape[1:]),) if values.ndim > 1 else ()  # not -1, which is undefined for no values
+    block = (prod(values.shape[1:]),) if values.ndim > 1 else ()  # not -1, which is undefined for no values
     if not nse or not inputs:
-        return jnp.zeros(nse * prod(rest), values.dtype)  # M has no elements, so its index arrays must not be read
+        return jnp.zeros(nse * prod(block), values.dtype)  # M has no elements, so its index arrays must not be read
     matrix, transposed = (DynamicType((nse, inputs), Format.plain(name, 2), inputs) for name in ("csr", "csc"))
-    inner = "t" * len(rest)
-    sizes = (("q", nse), ("k", inputs), *(("t", size) for size in rest))
+    inner = "t" * len(block)
+    sizes = (("q", nse), ("k", inputs), *(("t", size) for size in block))
     spec = Spec(
         (ArrayAccess(("k", *inner)),),
         ArrayAccess(("q", *inner)),
         (PatternAccess(("q", "k"), matrix, (transposed,)),),
         sizes,
     )
-    ones = jnp.arange(inputs + 1, dtype=made.slots.dtype)
-    flat = values.reshape(inputs, *rest)
-    operands = (flat, made.starts, made.order, ones, made.slots, made.slots, made.slots)
+    ones = jnp.arange(inputs + 1, dtype=assembled.slots.dtype)
+    flat = values.reshape(inputs, *block)
+    slots = assembled.slots
+    operands = (flat, assembled.starts, assembled.order, ones, slots, slots, slots)
     return einsum_p.bind(*same_varying(operands), spec=spec).reshape(-1)

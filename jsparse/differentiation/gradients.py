@@ -78,8 +78,8 @@ def grad(
 
     @wraps(fun)
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        value, found = differentiated(*args, **kwargs)
-        return (found, value[1]) if has_aux else found
+        value, gradients = differentiated(*args, **kwargs)
+        return (gradients, value[1]) if has_aux else gradients
 
     return gradient
 
@@ -109,22 +109,21 @@ def value_and_grad(
     def differentiate(*args: Any, **kwargs: Any) -> Any:
         numbers = [_argument_index(n, args) for n in ([argnums] if isinstance(argnums, int) else argnums)]
 
-        def of_values(*chosen: Any) -> Any:
-            given = list(args)
-            for n, x in zip(numbers, chosen, strict=True):
-                given[n] = _restore_objects(x)
-            return fun(*given, **kwargs)
+        def of_values(*values: Any) -> Any:
+            arguments = list(args)
+            for n, x in zip(numbers, values, strict=True):
+                arguments[n] = _restore_objects(x)
+            return fun(*arguments, **kwargs)
 
-        chosen = tuple(_extract_values(args[n]) for n in numbers)
+        values = tuple(_extract_values(args[n]) for n in numbers)
         if rows is None:
             positions = tuple(range(len(numbers)))
-            value, gradients = jax.value_and_grad(of_values, argnums=positions, has_aux=has_aux, **options)(*chosen)
+            value, gradients = jax.value_and_grad(of_values, argnums=positions, has_aux=has_aux, **options)(*values)
         else:
-            given = tuple(args[n] for n in numbers)
-            is_table = _is_table(rows, given[0] if isinstance(argnums, int) else given)
-            value, gradients = value_and_grad_of_rows(of_values, is_table, has_aux, repeated == "mean", **options)(
-                *chosen
-            )
+            arguments = tuple(args[n] for n in numbers)
+            is_table = _is_table(rows, arguments[0] if isinstance(argnums, int) else arguments)
+            of_rows = value_and_grad_of_rows(of_values, is_table, has_aux, repeated == "mean", **options)
+            value, gradients = of_rows(*values)
         gradients = tuple(_restore_objects(x, of_gradients=True) for x in gradients)
         return value, gradients[0] if isinstance(argnums, int) else gradients
 
@@ -152,8 +151,8 @@ class _Source:
             return self.with_values(values)
         pattern = self.whole.pattern
         assert isinstance(pattern, DynamicPattern | Composition)
-        own = in_use(values, pattern) if values.dtype != jax.dtypes.float0 else values
-        return type(self.whole)._wrap(own, pattern.of_gradient())
+        values = in_use(values, pattern) if values.dtype != jax.dtypes.float0 else values
+        return type(self.whole)._wrap(values, pattern.of_gradient())
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["values"], meta_fields=["source"])

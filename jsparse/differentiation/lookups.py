@@ -1,8 +1,8 @@
 """Rules of the primitives that look up rows of a table, and of the primitives that act on each row separately.
 
-A rule does not know the place of a row, its index in `table.rows`. It asks the `Reader` of the table, and each of two
-passes has its own, so the same rules serve both. The first pass records which rows of the complete table are read. The
-second pass evaluates the function on these rows only, and there a row's place is its index among the recorded rows.
+A rule does not know the place of a row, its index in `table.rows`. It asks the `RowReader` of the table, and each of
+two passes has its own, so the same rules serve both. The first pass records which rows of the complete table are read.
+The second pass evaluates the function on these rows only, and there a row's place is its index among the recorded rows.
 Places increase with row indices, so sorted and distinct coordinates remain sorted and distinct.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from jsparse._compat import same_varying
 from jsparse.compiler.dtypes import arithmetic_dtype
-from jsparse.differentiation.table import Reader, Table, Value
+from jsparse.differentiation.table import RowReader, Table, Value
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import pad
 from jsparse.primitives.einsum import einsum_p
@@ -39,7 +39,7 @@ def whole(equation: Equation, *_: object) -> Never:
     )
 
 
-def gather_rows(equation: Equation, reader: Reader, table: Value, indices: Value) -> jax.Array:
+def gather_rows(equation: Equation, reader: RowReader, table: Value, indices: Value) -> jax.Array:
     """Take rows at an array of indices: complete rows, or some elements of each row."""
     params = equation.params
     numbers, modes = params["dimension_numbers"], jax.lax.GatherScatterMode
@@ -50,11 +50,11 @@ def gather_rows(equation: Equation, reader: Reader, table: Value, indices: Value
     ids = jnp.asarray(indices)[..., column]
     places = reader.places(table, ids, is_clipped=is_clipped)
     starts = [places if n == column else indices[..., n] for n in range(indices.shape[-1])]
-    found = _windows(equation, table.rows, starts, is_clipped).astype(table.dtype)
+    windows = _windows(equation, table.rows, starts, is_clipped).astype(table.dtype)
     if params["mode"] == modes.PROMISE_IN_BOUNDS:  # JAX reads the nearest row where that is broken, and drops its slope
         is_kept = jnp.expand_dims((ids >= 0) & (ids < table.size), numbers.offset_dims)
-        found = jnp.where(is_kept, found, jax.lax.stop_gradient(found))
-    return found
+        windows = jnp.where(is_kept, windows, jax.lax.stop_gradient(windows))
+    return windows
 
 
 def _windows(equation: Equation, array: jax.Array, starts: Sequence[jax.Array], is_clipped: bool) -> jax.Array:
@@ -81,36 +81,32 @@ def _windows(equation: Equation, array: jax.Array, starts: Sequence[jax.Array], 
     kept = jnp.broadcast_to(jnp.expand_dims(inside, range(len(batch), len(batch) + len(windows))), (*batch, *windows))
     flat = [jnp.where(kept, column, -1).reshape(-1) for column in columns]
     first = jax.lax.slice(array, [0] * array.ndim, [n if d in located else sizes[d] for d, n in enumerate(array.shape)])
-    found = rows_at(jnp.transpose(first, (*located, *others)), flat)
-    found = found.reshape(*batch, *windows, *(sizes[dim] for dim in others))
+    windowed = rows_at(jnp.transpose(first, (*located, *others)), flat)
+    windowed = windowed.reshape(*batch, *windows, *(sizes[dim] for dim in others))
     if not is_clipped:
-        kept = jnp.expand_dims(inside, range(len(batch), found.ndim))
-        found = jnp.where(kept, found, equation.fill_value(array.dtype))
-    return _in_order(found, [*located, *others], numbers)
-
-
-def _in_order(found: jax.Array, dims: Sequence[int], numbers: jax.lax.GatherDimensionNumbers) -> jax.Array:
-    """Order the axes of windows as a gather does. `found` has the axes of the batch, then one for each of `dims`."""
-    outer = found.ndim - len(dims)
+        kept = jnp.expand_dims(inside, range(len(batch), windowed.ndim))
+        windowed = jnp.where(kept, windowed, equation.fill_value(array.dtype))
+    # `windowed` has the axes of the batch, then one for each of `dims`. A gather orders them in another way.
+    dims, outer = [*located, *others], len(batch)
     dropped = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
-    windows = iter(outer + dims.index(dim) for dim in range(len(dims)) if dim not in dropped)
-    batch, rank = iter(range(outer)), found.ndim - len(dropped)
-    order = [next(windows) if axis in numbers.offset_dims else next(batch) for axis in range(rank)]
+    of_windows = iter(outer + dims.index(dim) for dim in range(len(dims)) if dim not in dropped)
+    of_batch_axes, rank = iter(range(outer)), windowed.ndim - len(dropped)
+    order = [next(of_windows) if axis in numbers.offset_dims else next(of_batch_axes) for axis in range(rank)]
     ones = [outer + dims.index(dim) for dim in dropped]
-    return jnp.squeeze(jnp.transpose(found, (*order, *ones)), tuple(range(rank, found.ndim)))
+    return jnp.squeeze(jnp.transpose(windowed, (*order, *ones)), tuple(range(rank, windowed.ndim)))
 
 
-def take_row(equation: Equation, reader: Reader, table: Value, *starts: Value) -> jax.Array:
+def take_row(equation: Equation, reader: RowReader, table: Value, *starts: Value) -> jax.Array:
     """Take one row, or a part of one row. The index is clipped to the table."""
     first, *others = starts
     if not isinstance(table, Table) or isinstance(first, Table) or equation.params["slice_sizes"][0] != 1:
         whole(equation)
     place = reader.places(table, first, is_clipped=True)
-    rest = [jnp.asarray(start, place.dtype) for start in others]
-    return equation.bind(table.rows, place, *rest).astype(table.dtype)
+    of_columns = [jnp.asarray(start, place.dtype) for start in others]
+    return equation.bind(table.rows, place, *of_columns).astype(table.dtype)
 
 
-def slice_rows(equation: Equation, reader: Reader, table: Table) -> Table | jax.Array:
+def slice_rows(equation: Equation, reader: RowReader, table: Table) -> Table | jax.Array:
     """Take a range of rows, or a range of the elements of each row."""
     params, count = equation.params, len(table.rows)
     first, *starts = params["start_indices"]
@@ -124,7 +120,7 @@ def slice_rows(equation: Equation, reader: Reader, table: Table) -> Table | jax.
     return rows_at(parts, [places]).astype(table.dtype)
 
 
-def of_each_row(equation: Equation, _: Reader, *inputs: Value) -> Table:
+def of_each_row(equation: Equation, _: RowReader, *inputs: Value) -> Table:
     """Apply an elementwise function of a table and scalars to each row. Such a function commutes with lookups."""
     tables = [x for x in inputs if isinstance(x, Table)]
     if any(not isinstance(x, Table) and np.ndim(x) for x in inputs) or len({x.number for x in tables}) > 1:
@@ -132,14 +128,14 @@ def of_each_row(equation: Equation, _: Reader, *inputs: Value) -> Table:
     return tables[0].with_rows(equation.bind(*(x.rows_in_dtype if isinstance(x, Table) else x for x in inputs)))
 
 
-def reshape_rows(equation: Equation, _: Reader, table: Table) -> Table:
+def reshape_rows(equation: Equation, _: RowReader, table: Table) -> Table:
     """Reshape each row."""
     if not equation.shape or equation.shape[0] != table.size:
         whole(equation)
     return table.with_rows(table.rows_in_dtype.reshape(len(table.rows), *equation.shape[1:]))
 
 
-def multiply_by_rows(equation: Equation, reader: Reader, *inputs: Value) -> jax.Array:
+def multiply_by_rows(equation: Equation, reader: RowReader, *inputs: Value) -> jax.Array:
     """Compute an einsum in which the coordinates of a pattern select rows of a table.
 
     Examples are embedding bags, indirect accesses, and products of a sparse matrix and a table.
@@ -147,63 +143,60 @@ def multiply_by_rows(equation: Equation, reader: Reader, *inputs: Value) -> jax.
     return _product(equation, reader, equation.params["spec"], inputs, equation.dtype)
 
 
-def add_products_of_rows(equation: Equation, reader: Reader, *inputs: Value) -> jax.Array:
+def add_products_of_rows(equation: Equation, reader: RowReader, *inputs: Value) -> jax.Array:
     """Compute a sum of einsums that look up rows of a table."""
     work: Sum = equation.params["work"]
     wide = np.dtype(arithmetic_dtype(work.dtype))
-    products = (_product(equation, reader, spec, own, wide) for spec, own in work.terms(inputs))
+    products = (_product(equation, reader, spec, values, wide) for spec, values in work.terms(inputs))
     return reduce(add, (x.reshape(work.shape) for x in products)).astype(work.dtype)
 
 
-def _product(equation: Equation, reader: Reader, spec: Spec, inputs: Sequence[Value], dtype: np.dtype) -> jax.Array:
-    given, index = spec.split(inputs)
-    factors, arrays = list(given), list(index)
+def _product(equation: Equation, reader: RowReader, spec: Spec, inputs: Sequence[Value], dtype: np.dtype) -> jax.Array:
+    factors, arrays = map(list, spec.split(inputs))
     for n, table in enumerate(factors):
         if isinstance(table, Table):
-            spec = _on_places(equation, reader, spec, n, table, arrays)
+            if spec.factors[n].on is not None:
+                whole(equation)
+            row, *features = spec.factors[n].before
+            others = [
+                v for m, term in enumerate((*spec.factors, spec.result)) if m != n for v in (*term.before, *term.behind)
+            ]
+            walks = [number for number, walk in enumerate(spec.walks) if row in (*walk.indices, *walk.lead)]
+            is_seen_in_rows = dict(spec.sizes)[row] == table.size
+            if row in (*features, *others) or not walks or not is_seen_in_rows:
+                whole(equation)
+            changed = list(spec.walks)
+            for number in walks:
+                changed[number], arrays[number] = _walk_of_places(
+                    equation, reader, changed[number], row, table, arrays[number]
+                )
+            sizes = tuple((v, len(table.rows) if v == row else size) for v, size in spec.sizes)
+            spec = replace(spec, walks=tuple(changed), sizes=sizes)
             # Derivatives of a maximum compare a product with it, so both have to be rounded alike.
             factors[n] = table.rows if spec.semiring.is_linear and spec.mask is None else table.rows_in_dtype
     spec = spec.with_dtype(dtype, [x.dtype for x in factors])
     operands = in_own_shapes(spec, (*factors, *(array for part in arrays for array in part)))
-    found: jax.Array = einsum_p.bind(*same_varying(operands), spec=spec)
-    return found
-
-
-def _on_places(
-    equation: Equation, reader: Reader, spec: Spec, n: int, table: Table, arrays: list[Sequence[jax.Array]]
-) -> Spec:
-    """Return the spec with `table.rows` as factor `n`. In `arrays`, indices in `table.rows` replace row indices."""
-    if spec.factors[n].on is not None:
-        whole(equation)
-    row, *features = spec.factors[n].before
-    others = [v for m, term in enumerate((*spec.factors, spec.result)) if m != n for v in (*term.before, *term.behind)]
-    walks = [number for number, walk in enumerate(spec.walks) if row in (*walk.indices, *walk.lead)]
-    is_seen_in_rows = dict(spec.sizes)[row] == table.size
-    if row in (*features, *others) or not walks or not is_seen_in_rows:
-        whole(equation)
-    changed = list(spec.walks)
-    for number in walks:
-        changed[number], arrays[number] = _walk_of_places(equation, reader, changed[number], row, table, arrays[number])
-    sizes = tuple((v, len(table.rows) if v == row else size) for v, size in spec.sizes)
-    return replace(spec, walks=tuple(changed), sizes=sizes)
+    return einsum_p.bind(*same_varying(operands), spec=spec)
 
 
 def _walk_of_places(
-    equation: Equation, reader: Reader, walk: PatternAccess, row: str, table: Table, arrays: Sequence[jax.Array]
+    equation: Equation, reader: RowReader, walk: PatternAccess, row: str, table: Table, arrays: Sequence[jax.Array]
 ) -> tuple[PatternAccess, list[jax.Array]]:
     """Replace the coordinates of the variable `row` in a pattern by indices in `table.rows`.
 
     Returns the new access and its arrays.
     """
     pattern, format = walk.pattern, walk.pattern.format
-    found = [n for n, (level, role) in enumerate(format.arrays) if walk.indices[level] == row and role == "coordinates"]
-    if len(found) != walk.indices.count(row) or row in walk.lead:
+    of_rows = [
+        n for n, (level, role) in enumerate(format.arrays) if walk.indices[level] == row and role == "coordinates"
+    ]
+    if len(of_rows) != walk.indices.count(row) or row in walk.lead:
         whole(equation)  # a dense level of rows has positions for all of them
     if isinstance(pattern, Pattern):
         arrays = [jnp.asarray(array) for array in pad(pattern, pattern.nse)]
     shape = list(pattern.shape)
     changed = list(arrays[: len(format.arrays)])
-    for n in found:
+    for n in of_rows:
         ids = changed[n] if isinstance(pattern, Pattern) else _without_padding(format, arrays, n)
         changed[n] = reader.places(table, ids).astype(changed[n].dtype)
         shape[format.levels[format.arrays[n][0]].dim] = len(table.rows)

@@ -22,7 +22,7 @@ import numpy as np
 
 from jsparse import _compat
 from jsparse.differentiation.interpret import arrays, interpret
-from jsparse.differentiation.table import Places, Reader, Table
+from jsparse.differentiation.table import PlaceReader, RowReader, Table
 from jsparse.formats import Format, Pattern
 from jsparse.ops.evaluate import evaluate
 from jsparse.primitives.routine import assemble
@@ -51,9 +51,9 @@ def pattern_of_rows(ids: Sequence[jax.Array], shape: Sequence[int]) -> DynamicPa
     size, *features = shape
     if 0 in shape:
         return DynamicPattern.empty(dynamic_type(shape, _format(len(shape)), 0))
-    given = [x.reshape(-1) for x in ids] or [jnp.full(1, -1, jnp.int32)]  # -1 is none
-    widest = max((x.dtype for x in given), key=lambda dtype: dtype.itemsize)
-    numbers = jnp.concatenate([x.astype(widest) for x in given])
+    flat = [x.reshape(-1) for x in ids] or [jnp.full(1, -1, jnp.int32)]  # -1 is none
+    widest = max((x.dtype for x in flat), key=lambda dtype: dtype.itemsize)
+    numbers = jnp.concatenate([x.astype(widest) for x in flat])
     core = dynamic_type((size,), _format(1), min(max(len(numbers), 1), size))
     return DynamicPattern(core.extended(features), tuple(assemble(numbers[None], core).arrays))
 
@@ -67,8 +67,8 @@ def numbers_of_rows(pattern: DynamicPattern) -> jax.Array:
 def rows_at(array: jax.Array, numbers: jax.Array) -> jax.Array:
     """Return the rows (capacity, ...) of an array at the sorted indices `numbers`. In padding, they are 0."""
     flat = array.reshape(len(array), prod(array.shape[1:]))
-    found = evaluate("out[p,f] = table[ids[p],f]", table=flat, ids=numbers)
-    return found.reshape(len(numbers), *array.shape[1:])
+    rows = evaluate("out[p,f] = table[ids[p],f]", table=flat, ids=numbers)
+    return rows.reshape(len(numbers), *array.shape[1:])
 
 
 def rows_of(tensor: SparseTensor) -> jax.Array:
@@ -93,18 +93,20 @@ def value_and_grad_of_rows(
         closed = _compat.without_dead_equations(traced)
         places = [n for n, flag in enumerate(is_table) if flag and np.size(leaves[n])]
         ids = _ids(closed, leaves, places)
-        patterns = [pattern_of_rows(own, leaves[at].shape) for own, at in zip(ids, places, strict=True)]
-        known = [numbers_of_rows(pattern) for pattern in patterns]
-        tables = {at: _table_of_rows(n, jnp.asarray(leaves[at]), known[n]) for n, at in enumerate(places)}
-        given = [tables[n].rows if n in tables else x for n, x in enumerate(leaves)]
+        patterns = [pattern_of_rows(of_table, leaves[at].shape) for of_table, at in zip(ids, places, strict=True)]
+        known, tables = [numbers_of_rows(pattern) for pattern in patterns], dict[int, Table]()
+        for n, at in enumerate(places):
+            table = jnp.asarray(leaves[at])
+            tables[at] = Table.of(n, len(table), rows_at(table, known[n]))
+        arguments_of_rows = [tables[n].rows if n in tables else x for n, x in enumerate(leaves)]
 
         def of_rows(*inputs: Any) -> Any:
             values = [replace(tables[n], rows=x) if n in tables else x for n, x in enumerate(inputs)]
-            found = arrays(interpret(closed, values, Places(known)), "the function")
-            return jax.tree.unflatten(jax.tree.structure(out), found)
+            results = arrays(interpret(closed, values, PlaceReader(known)), "the function")
+            return jax.tree.unflatten(jax.tree.structure(out), results)
 
         numbers = tuple(range(len(leaves)))
-        value, slopes = jax.value_and_grad(of_rows, argnums=numbers, has_aux=has_aux, **options)(*given)
+        value, slopes = jax.value_and_grad(of_rows, argnums=numbers, has_aux=has_aux, **options)(*arguments_of_rows)
         gradients = list(slopes)
         for n in (n for n, flag in enumerate(is_table) if flag):
             pattern = patterns[places.index(n)] if n in places else pattern_of_rows((), np.shape(leaves[n]))
@@ -119,14 +121,10 @@ def value_and_grad_of_rows(
     return differentiate
 
 
-def _table_of_rows(number: int, table: jax.Array, numbers: jax.Array) -> Table:
-    return Table.of(number, len(table), rows_at(table, numbers))
-
-
 def _counts(ids: Sequence[jax.Array], known: jax.Array, size: int) -> jax.Array:
     """Return how often each of the rows `known` is among the ids of all lookups; 1 in padding."""
-    given = [jnp.where((x >= 0) & (x < size), jnp.searchsorted(known, x.astype(known.dtype)), -1) for x in ids]
-    places = jnp.concatenate([x.reshape(-1) for x in given] or [jnp.zeros(0, jnp.int32)])
+    at = [jnp.where((x >= 0) & (x < size), jnp.searchsorted(known, x.astype(known.dtype)), -1) for x in ids]
+    places = jnp.concatenate([x.reshape(-1) for x in at] or [jnp.zeros(0, jnp.int32)])
     return jnp.maximum(row_sums(jnp.ones(len(places), jnp.int32), [places], (len(known),)), 1)
 
 
@@ -137,13 +135,12 @@ def _ids(closed: Any, leaves: Sequence[Any], places: Sequence[int]) -> list[list
     """
 
     def read(*inputs: Any) -> list[list[jax.Array]]:
-        reader, values = Reader(), list(inputs)
+        reader, values = RowReader(), list(inputs)
         for number, at in enumerate(places):
             values[at] = Table(number, len(inputs[at]), inputs[at], inputs[at].dtype)
         interpret(closed, values, reader)
         return [reader.ids_of(number) for number in range(len(places))]
 
     traced, structure = jax.make_jaxpr(read, return_shape=True)(*leaves)
-    found = _compat.evaluate_jaxpr(_compat.without_dead_equations(traced), leaves)
-    ids: list[list[jax.Array]] = jax.tree.unflatten(jax.tree.structure(structure), found)
-    return ids
+    ids = _compat.evaluate_jaxpr(_compat.without_dead_equations(traced), leaves)
+    return jax.tree.unflatten(jax.tree.structure(structure), ids)

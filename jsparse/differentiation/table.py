@@ -50,7 +50,7 @@ Value: TypeAlias = Table | jax.Array
 """A value of a jaxpr."""
 
 
-class Reader:
+class RowReader:
     """Answers lookups in complete tables, and records which rows the lookups read.
 
     Attributes:
@@ -65,9 +65,9 @@ class Reader:
         self.tables: list[int] = []
         self.ids: list[jax.Array] = []
 
-    def inside(self) -> Reader:
+    def inside(self) -> RowReader:
         """Make a new reader for the jaxpr of a loop, branch or checkpoint, since traced indices must not leave it."""
-        return Reader()
+        return RowReader()
 
     def note(self, tables: Sequence[int], ids: Iterable[jax.Array]) -> None:
         """Record lookups: their tables, and the indices of the rows that they read."""
@@ -91,7 +91,7 @@ class Reader:
         return [ids for table, ids in zip(self.tables, self.ids, strict=True) if table == number]
 
 
-class Places(Reader):
+class PlaceReader(RowReader):
     """Answers lookups in reduced tables. A reduced table holds only the rows that the first pass recorded.
 
     Attributes:
@@ -104,8 +104,8 @@ class Places(Reader):
         super().__init__()
         self.known = known
 
-    def inside(self) -> Reader:
-        return Places(self.known)
+    def inside(self) -> RowReader:
+        return PlaceReader(self.known)
 
     def _look_up(self, table: Table, numbers: jax.Array) -> jax.Array:
         known = self.known[table.number]

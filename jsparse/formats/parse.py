@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
-from jsparse.base.dataclass import dataclass
-from jsparse.errors import FormatError, NotYetSupportedError, SubscriptError, point_at, shorten
+from jsparse.base.tokens import Reader, Token
+from jsparse.errors import FormatError, shorten
 from jsparse.formats.digits import DigitLevel, radix_fault
 from jsparse.formats.levels import (
     COMPRESSED,
@@ -85,7 +85,7 @@ def _all_compressed(ndim: int) -> tuple[Level, ...]:
 
 _T = TypeVar("_T")
 _LATER_WORDS = {"batch", "loose_compressed", "structured", "nonordered", "soa", "high"}
-_TOKEN = re.compile(r"\s*(->|[A-Za-z_]\w*|\d+|\S)")
+_TOKEN = re.compile(r"->|[A-Za-z_]\w*|\d+|\S")
 
 
 def read_levels(text: str) -> tuple[DigitLevel, ...]:
@@ -95,34 +95,26 @@ def read_levels(text: str) -> tuple[DigitLevel, ...]:
     Raises SubscriptError for wrong grammar, with carets below the wrong word; FormatError for too many dimensions;
     NotYetSupportedError for levels that this version does not support yet.
     """
-    return _Notation(text).read()
+    return _Notation(text, _TOKEN).read()
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
-    text: str
-    start: int
-
+class _Token(Token):
     def __str__(self) -> str:
         return shorten(self.text) or "the end"
 
 
-class _Notation:
+class _Notation(Reader):
     """A reader of '(i, j) -> (j : dense, i : compressed(nonunique))', one method per rule of its grammar.
 
     digit := name ["floordiv" number] ["mod" number]
     """
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens = [_Token(found.group(1), found.start(1)) for found in _TOKEN.finditer(text)]
-        self.tokens.append(_Token("", len(text.rstrip())))
-        self.at = 0
+    token = _Token
 
     def read(self) -> tuple[DigitLevel, ...]:
         names = [token.text for token in self.sequence(self.new_name())]
         self.expect("->", "'->' between the dimensions and the levels")
-        places: list[_Token] = []
+        places: list[Token] = []
         levels = self.sequence(lambda: self.level(names, places))
         if self.peek().text:
             raise self.error(self.peek(), "Expected the notation to end here")
@@ -149,13 +141,13 @@ class _Notation:
         self.expect(")", "')'")
         return items
 
-    def new_name(self) -> Callable[[], _Token]:
+    def new_name(self) -> Callable[[], Token]:
         seen: set[str] = set()
 
-        def read() -> _Token:
+        def read() -> Token:
             token = self.name("the name of a dimension")
             if len(seen) == MOST_DIMENSIONS:
-                raise FormatError(self.point(token, f"Expected at most {MOST_DIMENSIONS} dimensions"))
+                raise FormatError(self.point_at(token, f"Expected at most {MOST_DIMENSIONS} dimensions"))
             if token.text in seen:
                 raise self.error(token, f"Expected each dimension to be named once, but {token} is named twice")
             seen.add(token.text)
@@ -163,7 +155,7 @@ class _Notation:
 
         return read
 
-    def level(self, names: list[str], places: list[_Token]) -> DigitLevel:
+    def level(self, names: list[str], places: list[Token]) -> DigitLevel:
         variable = self.name("the name of a dimension")
         if variable.text not in names:
             raise self.error(
@@ -176,9 +168,8 @@ class _Notation:
         return DigitLevel(kind, names.index(variable.text), stride or 1, size, unique=not self.nonunique(kind))
 
     def number_after(self, word: str) -> int | None:
-        if self.peek().text != word:
+        if self.take(word) is None:
             return None
-        self.next()
         token = self.next()
         if not token.text.isdecimal() or not 0 < int(token.text) < 2**31:
             raise self.error(token, f"Expected an integer from 1 to 2**31 - 1 after {word}, but got {token}")
@@ -192,9 +183,8 @@ class _Notation:
         return KINDS[token.text]
 
     def nonunique(self, kind: LevelKind) -> bool:
-        if self.peek().text != "(":
+        if self.take("(") is None:
             return False
-        self.next()
         word = self.name("nonunique")
         self.refuse_later(word)
         if word.text != "nonunique":
@@ -206,12 +196,12 @@ class _Notation:
         self.expect(")", "')'")
         return True
 
-    def refuse_later(self, token: _Token) -> None:
+    def refuse_later(self, token: Token) -> None:
         if token.text in _LATER_WORDS:
             message = f"{token.text} is not supported yet: use {kind_words()}, or nonunique"
-            raise NotYetSupportedError(self.point(token, message))
+            raise self.not_yet(token, message)
 
-    def name(self, what: str) -> _Token:
+    def name(self, what: str) -> Token:
         token = self.next()
         if not token.text.isidentifier():
             raise self.error(token, f"Expected {what}, but got {token}")
@@ -221,17 +211,3 @@ class _Notation:
         token = self.next()
         if token.text != text:
             raise self.error(token, f"Expected {what}, but got {token}")
-
-    def peek(self) -> _Token:
-        return self.tokens[self.at]
-
-    def next(self) -> _Token:
-        token = self.tokens[self.at]
-        self.at = min(self.at + 1, len(self.tokens) - 1)
-        return token
-
-    def error(self, token: _Token, message: str) -> SubscriptError:
-        return SubscriptError(self.point(token, message))
-
-    def point(self, token: _Token, message: str) -> str:
-        return f"{message}.\n{point_at(self.text, token.start, len(token.text))}"

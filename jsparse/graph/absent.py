@@ -17,7 +17,7 @@ State: TypeAlias = tuple[jax.Array, jax.Array, jax.Array]
 """The state of a search: each block's next candidate, each block's number of found pairs, and all found pairs."""
 
 
-class Blocks(NamedTuple):
+class PairBlocks(NamedTuple):
     """Blocks of a matrix, and the number of pairs to draw in each block. Attributes are arrays (blocks,)."""
 
     first_row: jax.Array
@@ -44,7 +44,7 @@ class _Domain(NamedTuple):
     inner: jax.Array
 
     @staticmethod
-    def of(blocks: Blocks) -> _Domain:
+    def of(blocks: PairBlocks) -> _Domain:
         rows, columns = (size.astype(np.uint32) for size in (blocks.rows, blocks.columns))
         short, long = jnp.minimum(rows, columns), jnp.maximum(jnp.maximum(rows, columns), 1)
         parts = jnp.sqrt(long / jnp.maximum(short, 1).astype(np.float32)).round().astype(np.uint32)
@@ -74,7 +74,7 @@ class _Domain(NamedTuple):
 
 @partial(jax.jit, static_argnames=("count", "triangle"))
 def absent_pairs(
-    key: jax.Array, pointers: jax.Array, columns: jax.Array, blocks: Blocks, *, count: int, triangle: bool
+    key: jax.Array, pointers: jax.Array, columns: jax.Array, blocks: PairBlocks, *, count: int, triangle: bool
 ) -> jax.Array:
     """Find pairs that are not stored, as an array (2, count) of rows and columns. Pairs that a block lacks are -1.
 
@@ -87,13 +87,18 @@ def absent_pairs(
     width = jnp.where(blocks.wanted > 0, blocks.wanted * (1 + triangle) + blocks.wanted // 8 + spare, 0)
     width, candidates = width.astype(np.uint32), count * (1 + triangle) + count // 8 + spare * len(width)
     ends = jnp.cumsum(width.astype(np.int32))
-    begins, own = ends - width.astype(np.int32), jnp.arange(candidates, dtype=np.int32)
+    begins, candidate = ends - width.astype(np.int32), jnp.arange(candidates, dtype=np.int32)
     block = jnp.cumsum(jnp.zeros(candidates, np.int32).at[ends[:-1]].add(1, mode="drop"))
-    number = jnp.where(own < ends[-1], own - begins[block], 0).astype(np.uint32)
+    number = jnp.where(candidate < ends[-1], candidate - begins[block], 0).astype(np.uint32)
     domain = _Domain.of(blocks)
     keys = _hash_bits(jax.random.bits(key, (ROUNDS, 1), np.uint32) + jnp.arange(len(width), dtype=np.uint32))
     offsets = jnp.cumsum(blocks.wanted) - blocks.wanted
-    limit = jnp.minimum(blocks.wanted.astype(np.uint32), _number_of_pairs(pointers, blocks) // (1 + triangle))
+    # The pairs of each block that are not stored, or `MOST` for a block of about 2³² pairs.
+    is_small = blocks.rows.astype(np.float32) * blocks.columns.astype(np.float32) < 4.29e9
+    stored = pointers[blocks.first_row + blocks.rows] - pointers[blocks.first_row]
+    size = blocks.rows.astype(np.uint32) * blocks.columns.astype(np.uint32)  # exact modulo 2³²
+    free = jnp.where(is_small, size - stored.astype(np.uint32), MOST)
+    limit = jnp.minimum(blocks.wanted.astype(np.uint32), free // (1 + triangle))
 
     def is_left(begin: jax.Array) -> jax.Array:
         """For each block, whether it has candidates at or after position `begin` whose positions fit uint32."""
@@ -104,10 +109,10 @@ def absent_pairs(
         return (is_left(begin) & (counts.astype(np.uint32) < limit)).any()
 
     def turn(state: State) -> State:
-        begin, counts, found = state
-        at, own_domain = begin[block] + number, jax.tree.map(lambda one: one[block], domain)
-        row, rank, is_pair = own_domain.pair_at(at, keys[:, block])
-        is_pair &= (own < ends[-1]) & is_left(begin)[block]
+        begin, counts, pairs = state
+        at, domain_of_candidate = begin[block] + number, jax.tree.map(lambda one: one[block], domain)
+        row, rank, is_pair = domain_of_candidate.pair_at(at, keys[:, block])
+        is_pair &= (candidate < ends[-1]) & is_left(begin)[block]
         row = row.astype(np.int32) + blocks.first_row[block]
         column, exists = absent(pointers, columns, row, rank, blocks.first_column[block], blocks.columns[block])
         is_pair &= exists
@@ -117,21 +122,12 @@ def absent_pairs(
         before = jnp.where(begins > 0, total[begins - 1], 0)
         place = counts[block] + total - 1 - before[block]
         slot = jnp.where(is_pair & (place < blocks.wanted[block]), offsets[block] + place, count)
-        found = found.at[:, slot].set(jnp.stack([row, column]), mode="drop")
+        pairs = pairs.at[:, slot].set(jnp.stack([row, column]), mode="drop")
         new = jnp.where(width > 0, total[jnp.maximum(ends - 1, 0)] - before, 0)
-        return jnp.where(is_left(begin), begin + width, begin), counts + new, found
+        return jnp.where(is_left(begin), begin + width, begin), counts + new, pairs
 
     start = jnp.zeros_like(width), jnp.zeros_like(blocks.wanted), jnp.full((2, count), -1, np.int32)
-    found: jax.Array = jax.lax.while_loop(goes_on, turn, start)[2]
-    return found
-
-
-def _number_of_pairs(pointers: jax.Array, blocks: Blocks) -> jax.Array:
-    """Return the number of pairs in each block that are not stored, or `MOST` for a block of about 2³² pairs."""
-    is_small = blocks.rows.astype(np.float32) * blocks.columns.astype(np.float32) < 4.29e9
-    stored = pointers[blocks.first_row + blocks.rows] - pointers[blocks.first_row]
-    size = blocks.rows.astype(np.uint32) * blocks.columns.astype(np.uint32)  # exact modulo 2³²
-    return jnp.where(is_small, size - stored.astype(np.uint32), MOST)
+    return jax.lax.while_loop(goes_on, turn, start)[2]
 
 
 def _hash_bits(x: jax.Array) -> jax.Array:

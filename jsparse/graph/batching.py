@@ -73,10 +73,11 @@ def batch(
     PatternError if edges exceed their capacity (inside jit, the weights of dynamic graphs become NaN instead);
     DTypeError for dense arrays.
     """
-    given = as_list(graphs, "batch")
-    found = [as_graph(graph, "batch") for graph in given]
-    own = Nodes.of([graph.shape[0] for graph in found], nodes, size, "batch")
-    return GraphBatch(diagonal(given, found, own, own, nse, "batch"), *on_device([own.graph_of, own.starts]))
+    operands = as_list(graphs, "batch")
+    tensors = [as_graph(graph, "batch") for graph in operands]
+    of_nodes = Nodes.of([graph.shape[0] for graph in tensors], nodes, size, "batch")
+    graph = diagonal(operands, tensors, of_nodes, of_nodes, nse, "batch")
+    return GraphBatch(graph, *on_device([of_nodes.graph_of, of_nodes.starts]))
 
 
 def unbatch(batch: GraphBatch) -> list[Graph]:
@@ -107,13 +108,13 @@ def _subgraphs(whole: SparseTensor, starts: np.ndarray) -> list[SparseTensor]:
     pointers, sources = whole.pattern.arrays
     sizes, bounds = np.diff(starts), pointers[starts]
     counts = np.diff(bounds)
-    own = sources[bounds[0] : bounds[-1]] - np.repeat(starts[:-1].astype(sources.dtype), counts)
-    if (own < 0).any() or (own >= np.repeat(sizes, counts)).any():
+    columns = sources[bounds[0] : bounds[-1]] - np.repeat(starts[:-1].astype(sources.dtype), counts)
+    if (columns < 0).any() or (columns >= np.repeat(sizes, counts)).any():
         return [getitem(whole, (slice(start, end),) * 2) for start, end in pairwise(starts.tolist())]
     patterns = []
     nodes, edges = pairwise(starts.tolist()), pairwise((bounds - bounds[0]).tolist())
     for (start, end), (first, last) in zip(nodes, edges, strict=True):
-        arrays = pointers[start : end + 1] - pointers[start], own[first:last].copy()
+        arrays = pointers[start : end + 1] - pointers[start], columns[first:last].copy()
         patterns.append(Pattern._of_valid((end - start, end - start), whole.format, arrays))
     return list(map(SparseTensor._wrap, split(whole.values, bounds.tolist()), patterns))
 
@@ -137,45 +138,44 @@ class Nodes(NamedTuple):
         ends = np.array([0, *accumulate(counts)], np.int32)
         graph_of = np.full(capacity, places, np.int32)
         graph_of[: ends[-1]] = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-        return Nodes(
-            capacity, graph_of, np.append(ends, np.full(places - len(counts), ends[-1], np.int32)), len(counts)
-        )
+        starts = np.append(ends, np.full(places - len(counts), ends[-1], np.int32))
+        return Nodes(capacity, graph_of, starts, len(counts))
 
 
 def diagonal(
-    given: Sequence[Graph], found: list[SparseTensor], targets: Nodes, sources: Nodes, nse: int | None, what: str
+    graphs: Sequence[Graph], tensors: list[SparseTensor], targets: Nodes, sources: Nodes, nse: int | None, what: str
 ) -> Graph:
     """Make the block diagonal graph, which is dynamic. It is a pattern if all graphs are patterns."""
     edges = parse_nse(nse, f"jsparse.graph.{what}")
     shape, format = (targets.capacity, sources.capacity), Format.of("csr", 2)
-    starts = zip(*(own.starts[: own.graphs].tolist() for own in (targets, sources)), strict=True)
+    starts = zip(*(nodes.starts[: nodes.graphs].tolist() for nodes in (targets, sources)), strict=True)
     maps = tuple(map(Offset, starts))
-    whole = relocate(found, Relocation(maps, shape, format, (), capacity_of_join(found, shape, format)))
-    kept = whole.dynamic(whole.nse if edges is None else edges)
-    return kept.pattern if all(is_pattern(graph) for graph in given) else kept
+    whole = relocate(tensors, Relocation(maps, shape, format, (), capacity_of_join(tensors, shape, format)))
+    joined = whole.dynamic(whole.nse if edges is None else edges)
+    return joined.pattern if all(map(is_pattern, graphs)) else joined
 
 
 def as_list(graphs: Iterable[T], what: str) -> list[T]:
     """Return the graphs as a list. Raises ShapeError if there are none, or for a single graph instead of a list."""
     single = is_pattern(graphs) or hasattr(graphs, "shape") or isinstance(graphs, Mapping)
-    found = [] if single or not isinstance(graphs, Iterable) else list(graphs)
-    if not found:
+    listed = [] if single or not isinstance(graphs, Iterable) else list(graphs)
+    if not listed:
         raise ShapeError(
             f"Expected a sequence of one graph or more for jsparse.graph.{what}, but got a {type(graphs).__name__}"
             f"{'' if single else ' without any'}. Pass a list."
         )
-    return found
+    return listed
 
 
-def _capacity(given: int | None, least: int, name: str, what: str) -> int:
+def _capacity(size: int | None, least: int, name: str, what: str) -> int:
     """Return a capacity, by default `least`. Raises ShapeError if the given capacity is smaller than `least`."""
-    if given is None:
+    if size is None:
         return least
-    found = as_integer(given, f"{name}= of jsparse.graph.{what}")
-    if found < least:
+    capacity = as_integer(size, f"{name}= of jsparse.graph.{what}")
+    if capacity < least:
         of = "nodes" if name == "nodes" else "graphs"
         raise ShapeError(
             f"Expected {name}= of jsparse.graph.{what} to be at least {least:,}, the number of all {of}, but got "
-            f"{found:,}. Pass more, or make smaller batches."
+            f"{capacity:,}. Pass more, or make smaller batches."
         )
-    return found
+    return capacity

@@ -56,8 +56,8 @@ def coalesce(
     features = jax_array(edge_features, expected)
     if features.shape[:1] != (graph.nse,):
         raise ShapeError(f"Expected {expected}, one row for each stored entry, but got {shorten(features.shape)}.")
-    matrix, (found,) = merge_edges(graph, reduce, features)
-    return matrix, found
+    matrix, (reduced,) = merge_edges(graph, reduce, features)
+    return matrix, reduced
 
 
 def merge_edges(
@@ -75,31 +75,31 @@ def merge_edges(
         pattern = from_coords(ends, np.ones((), np.int8), shape, format, nse=capacity).pattern
     if isinstance(pattern, Pattern):
         slots: Array = locate(pattern, list(ends))
-        weights, *found = (_reduce_by_slot(one, slots, pattern.nse, reduce) for one in (graph.values, *features))
-        return SparseTensor(weights, pattern), found
+        weights, *reduced = (_reduce_by_slot(one, slots, pattern.nse, reduce) for one in (graph.values, *features))
+        return SparseTensor(weights, pattern), reduced
     pattern = pattern.propagate_overflow(graph.pattern)
     numbers = SparseTensor._wrap(jnp.arange(1, pattern.nse + 1, dtype=np.int32), pattern)
     slots = at_coords(numbers, ends) - 1  # -1 in padding
-    weights, *found = (_reduce_by_slot(one, slots, pattern.nse, reduce) for one in (graph.values, *features))
+    weights, *reduced = (_reduce_by_slot(one, slots, pattern.nse, reduce) for one in (graph.values, *features))
     used = pattern.in_use(jnp.ones(pattern.nse, np.int8)) > 0
-    rows = (jnp.where(used.reshape(-1, *(1,) * (one.ndim - 1)), one, 0) for one in found)
+    rows = (jnp.where(used.reshape(-1, *(1,) * (one.ndim - 1)), one, 0) for one in reduced)
     return SparseTensor._poison_on_overflow(pattern.in_use(weights), pattern), [pattern.poison(one) for one in rows]
 
 
 def _reduce_by_slot(values: jax.Array, slots: Array, count: int, reduce: str) -> jax.Array:
     """Reduce numbers (edges, ...) to an array (count, ...). Row n is the reduction over the edges with slot n."""
-    edges, rest = values.shape[0], values.shape[1:]
+    edges, block = values.shape[0], values.shape[1:]
     numbers = np.arange(edges) if isinstance(slots, np.ndarray) else jnp.arange(edges, dtype=slots.dtype)
     ends = (np if isinstance(slots, np.ndarray) else jnp).stack([slots, numbers])
-    rows = values.reshape(edges, prod(rest))
+    rows = values.reshape(edges, prod(block))
     if not rows.size or not count:
-        return jnp.zeros((count, *rest), values.dtype)
+        return jnp.zeros((count, *block), values.dtype)
     format, traced = Format.of("csr", 2).with_dense(1), not isinstance(slots, np.ndarray)
     lists = from_coords(ends, rows, (count, *rows.shape), format, nse=rows.size if traced else None)
     if reduce == "sum":
-        found = reductions.sum(lists, 1, out_format="dense")
+        reduced = reductions.sum(lists, 1, out_format="dense")
     else:
         names = {"mean": reductions.mean, "min": reductions.min, "max": reductions.max, "mul": reductions.prod}
-        found = names[reduce](lists, 1, stored=True)
-    dtype = found.dtype if reduce == "mean" else values.dtype
-    return jnp.asarray(found).astype(dtype).reshape(count, *rest)
+        reduced = names[reduce](lists, 1, stored=True)
+    dtype = reduced.dtype if reduce == "mean" else values.dtype
+    return jnp.asarray(reduced).astype(dtype).reshape(count, *block)

@@ -6,7 +6,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jsparse.graph.graphs import Graph, as_graph, is_pattern, one_of
 from jsparse.ops.einsum import einsum
@@ -33,8 +32,8 @@ def degree(A: Graph, axis: int = 1) -> jax.Array:
     """
     graph = as_graph(A, "degree", square=False)
     summed = as_axis(axis, 2, "graph.degree")
-    found: Any = einsum("ij->i" if summed else "ij->j", A) if is_pattern(A) else graph.sum(summed)
-    return found
+    sums: Any = einsum("ij->i" if summed else "ij->j", A) if is_pattern(A) else graph.sum(summed)
+    return sums
 
 
 def normalize(A: Graph, kind: str = "symmetric") -> SparseTensor:
@@ -62,7 +61,7 @@ def normalize(A: Graph, kind: str = "symmetric") -> SparseTensor:
     """
     one_of(kind, tuple(KINDS), "the kind of jsparse.graph.normalize")
     graph = as_graph(A, "normalize", square=kind == "symmetric")
-    dtype = jnp.result_type(float) if _is_exact(graph.dtype) else graph.dtype
+    dtype = graph.dtype if jnp.issubdtype(graph.dtype, jnp.inexact) else jnp.result_type(float)
     weights = graph.astype(wide_float(dtype))
     operand = A if is_pattern(A) else weights
     sums = degree(operand, 0 if kind == "column" else 1).astype(weights.dtype)
@@ -70,10 +69,6 @@ def normalize(A: Graph, kind: str = "symmetric") -> SparseTensor:
     factors = (scale, scale) if kind == "symmetric" else (scale,)
     scaled: Any = einsum(KINDS[kind], operand, *factors)
     return scaled.astype(dtype)
-
-
-def _is_exact(dtype: np.dtype) -> bool:
-    return not jnp.issubdtype(dtype, jnp.inexact)
 
 
 def inverse(degrees: jax.Array, *, root: bool = False) -> jax.Array:

@@ -15,7 +15,7 @@ from jsparse.convert.coordinate_creation import from_coords
 from jsparse.errors import PatternError, ShapeError, shorten
 from jsparse.formats import Format
 from jsparse.graph.coalescing import REDUCE, merge_edges
-from jsparse.graph.graphs import Graph, as_graph, one_of
+from jsparse.graph.graphs import Graph, as_graph, known_or_traced, one_of
 from jsparse.ops.indexing.at_coords import coords
 from jsparse.primitives.host import is_on_host, is_rare, on_device
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -79,28 +79,37 @@ def from_edges(
     the arguments; both or none of `nodes` and `shape`; other `duplicates`), PatternError (nodes that are no integers,
     or out of range; more edges than `nse`), FormatError.
     """
-    sizes = _sizes(nodes, shape, "from_edges")
-    ends = [_nodes(given, name) for given, name in ((source, "source"), (target, "target"))]
+    if (nodes is None) == (shape is None):
+        raise ShapeError(
+            f"Expected one of nodes= and shape=(targets, sources) in jsparse.graph.from_edges, since edges do not show "
+            f"nodes without any, but got nodes={shorten(nodes)} and shape={shorten(shape)}."
+        )
+    sizes: Any = (nodes, nodes) if shape is None else shape
+    if np.ndim(sizes) != 1 or len(sizes) != 2:
+        raise ShapeError(
+            f"Expected shape= of jsparse.graph.from_edges to be (targets, sources), but got {shorten(shape)}."
+        )
+    ends = [_nodes(nodes, name) for nodes, name in ((source, "source"), (target, "target"))]
     if ends[0].shape != ends[1].shape:
         raise ShapeError(
             f"Expected source and target of jsparse.graph.from_edges to have one length, but got {ends[0].shape} and "
             f"{ends[1].shape}."
         )
-    given = 1.0 if weights is None else weights
-    if np.ndim(given) and np.shape(given) != ends[0].shape:
+    weights = 1.0 if weights is None else weights
+    if np.ndim(weights) and np.shape(weights) != ends[0].shape:
         raise ShapeError(
             f"Expected weights of shape {ends[0].shape} in jsparse.graph.from_edges, one for each edge, but got "
-            f"{shorten(np.shape(given))}. Keep features of edges in an array beside the graph."
+            f"{shorten(np.shape(weights))}. Keep features of edges in an array beside the graph."
         )
     xnp = np if all(isinstance(end, np.ndarray) for end in ends) else jnp
     if one_of(duplicates, (*REDUCE, "keep"), "duplicates= of jsparse.graph") == "sum":
-        return from_coords(xnp.stack(ends[::-1]), given, sizes, format or "csr", nse=nse)
+        return from_coords(xnp.stack(ends[::-1]), weights, sizes, format or "csr", nse=nse)
     count, dtype = len(ends[0]), ends[0].dtype
     least = np.min_scalar_type(count if dtype.kind == "u" else ~count)
     numbers, kept = xnp.arange(count, dtype=np.promote_types(dtype, least)), duplicates == "keep"
     layout, capacity = (format or KEPT, nse) if kept else (KEPT, None if nse is None else count)
-    made = from_coords(xnp.stack([*ends[::-1], numbers]), given, (*sizes, max(count, 1)), layout, nse=capacity)
-    return made if kept else merge_edges(made, duplicates, format=format or "csr", nse=nse)[0]
+    graph = from_coords(xnp.stack([*ends[::-1], numbers]), weights, (*sizes, max(count, 1)), layout, nse=capacity)
+    return graph if kept else merge_edges(graph, duplicates, format=format or "csr", nse=nse)[0]
 
 
 def from_edge_index(
@@ -124,14 +133,14 @@ def from_edge_index(
     Raises ShapeError if `edge_index` has another shape, and as `from_edges` does.
     """
     wanted = "edge_index of jsparse.graph to be an array of integers"
-    given = edge_index if isinstance(edge_index, jax.Array) else host_array(edge_index, wanted)
-    if given.ndim != 2 or given.shape[0] != 2:
+    ends = edge_index if isinstance(edge_index, jax.Array) else host_array(edge_index, wanted)
+    if ends.ndim != 2 or ends.shape[0] != 2:
         raise ShapeError(
             f"Expected edge_index of jsparse.graph.from_edge_index to have shape (2, edges), sources in row 0 and "
-            f"targets in row 1, but got {given.shape}."
+            f"targets in row 1, but got {ends.shape}."
         )
     options: dict[str, Any] = {"shape": shape, "format": format, "nse": nse, "duplicates": duplicates}
-    return from_edges(given[0], given[1], weights, nodes=nodes, **options)
+    return from_edges(ends[0], ends[1], weights, nodes=nodes, **options)
 
 
 def to_edges(A: Graph) -> Edges:
@@ -149,33 +158,18 @@ def to_edges(A: Graph) -> Edges:
     Raises DTypeError for a dense array, and ShapeError if the graph is not a matrix.
     """
     graph = as_graph(A, "to_edges", square=False)
-    found: Any = coords(graph)
-    if isinstance(found, jax.Array) and is_on_host(found) and is_rare(found.shape, 2e-5):
-        found = on_device(list(np.asarray(found)))  # its rows, in memory that nothing else refers to
-    target, source = found
+    ends: Any = coords(graph)
+    if isinstance(ends, jax.Array) and is_on_host(ends) and is_rare(ends.shape, 2e-5):
+        ends = on_device(list(np.asarray(ends)))  # its rows, in memory that nothing else refers to
+    target, source = ends
     return Edges(source, target, graph.values)
 
 
-def _sizes(nodes: Any, shape: Any, what: str) -> Any:
-    if (nodes is None) == (shape is None):
-        raise ShapeError(
-            f"Expected one of nodes= and shape=(targets, sources) in jsparse.graph.{what}, since edges do not show "
-            f"nodes without any, but got nodes={shorten(nodes)} and shape={shorten(shape)}."
-        )
-    sizes = (nodes, nodes) if shape is None else shape
-    if np.ndim(sizes) != 1 or len(sizes) != 2:
-        raise ShapeError(f"Expected shape= of jsparse.graph.{what} to be (targets, sources), but got {shorten(shape)}.")
-    return sizes
-
-
-def _nodes(given: npt.ArrayLike, name: str) -> Array:
-    """Convert nodes to an array, which is a numpy array unless the nodes are traced."""
+def _nodes(nodes: npt.ArrayLike, name: str) -> Array:
     expected = f"{name} of jsparse.graph.from_edges to be an array of integers"
-    array = given if isinstance(given, jax.core.Tracer) else host_array(given, expected)
+    array = known_or_traced(nodes, expected)
     if array.ndim != 1:
         raise ShapeError(f"Expected {name} of jsparse.graph.from_edges to have shape (edges,), but got {array.shape}.")
-    if not array.size and not isinstance(array, jax.core.Tracer):
-        return array.astype(np.int32)
     if not is_integer(array.dtype):
         raise PatternError(f"Expected {expected}, but got dtype {array.dtype}. Convert it.")
     return array

@@ -6,7 +6,11 @@ from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+from jax.typing import ArrayLike
 
+from jsparse.base.arrays import Array, host_array
 from jsparse.errors import PatternError, ShapeError, short_repr, shorten
 from jsparse.formats import Format, Pattern
 from jsparse.ops.relocation.operands import as_tensor
@@ -54,27 +58,35 @@ def as_graph(x: Any, what: str, *, square: bool = True, kept: bool = False) -> S
     return tensor
 
 
-def like(x: Graph, result: SparseTensor) -> Graph:
+def like(x: Graph, result: Graph) -> Graph:
     """Return `result`, or the pattern of `result` if the graph `x` is a pattern."""
-    return result.pattern if is_pattern(x) else result
+    return result.pattern if is_pattern(x) and isinstance(result, SparseTensor) else result
 
 
-def one_of(given: str, choices: tuple[str, ...], expected: str) -> str:
-    """Return the given name. Raises ShapeError unless it is one of the choices."""
-    if not isinstance(given, str) or given not in choices:
+def one_of(name: str, choices: tuple[str, ...], expected: str) -> str:
+    """Return the name. Raises ShapeError unless it is one of the choices."""
+    if not isinstance(name, str) or name not in choices:
         names = " or ".join(map(repr, choices))
-        raise ShapeError(f"Expected {expected} to be {names}, but got {shorten(repr(given))}.")
-    return given
+        raise ShapeError(f"Expected {expected} to be {names}, but got {shorten(repr(name))}.")
+    return name
 
 
-def check_relation(given: object, what: str) -> Relation:
+def check_relation(relation: object, what: str) -> Relation:
     """Return the relation. Raises ShapeError unless it is a tuple of three names."""
-    if not isinstance(given, tuple) or len(given) != 3 or not all(isinstance(name, str) for name in given):
+    if not isinstance(relation, tuple) or len(relation) != 3 or not all(isinstance(name, str) for name in relation):
         raise ShapeError(
             f"Expected relations (type of sources, name, type of targets) in {what}, three names, but got "
-            f"{short_repr(given)}."
+            f"{short_repr(relation)}."
         )
-    return given
+    return relation
+
+
+def known_or_traced(x: ArrayLike | npt.ArrayLike, expected: str) -> Array:
+    """Convert numbers of nodes or edges to a numpy array, unless they are traced. An empty array becomes integers."""
+    if isinstance(x, jax.core.Tracer):
+        return x
+    array = host_array(x, expected)
+    return array if array.size else array.astype(np.int32)
 
 
 def tracing() -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import jax
@@ -66,43 +66,39 @@ def hetero_batch(
     and if nodes or graphs exceed their capacity; PatternError if edges exceed their capacity; DTypeError for dense
     arrays.
     """
-    given = as_list(graphs, "hetero_batch")
-    relations = _relations(given)
-    found = {name: [as_graph(one[name], "hetero_batch", square=False) for one in given] for name in relations}
+    listed = as_list(graphs, "hetero_batch")
+    if not all(isinstance(one, Mapping) and one.keys() == listed[0].keys() and one for one in listed):
+        raise ShapeError(
+            "Expected dictionaries of equal relations for jsparse.graph.hetero_batch, a graph for each, but got "
+            f"{shorten([list(one) if isinstance(one, Mapping) else type(one).__name__ for one in listed])}. Graphs "
+            "without edges of a relation have jsparse.zeros((targets, sources))."
+        )
+    relations = [check_relation(one, "jsparse.graph.hetero_batch") for one in listed[0]]
+    tensors_of = {name: [as_graph(one[name], "hetero_batch", square=False) for one in listed] for name in relations}
     counts: dict[str, list[int]] = {}
-    for relation, tensors in found.items():
+    for relation, tensors in tensors_of.items():
         for axis, type_ in ((1, relation[0]), (0, relation[2])):
-            own = [tensor.shape[axis] for tensor in tensors]
-            if counts.setdefault(type_, own) != own:
+            sizes = [tensor.shape[axis] for tensor in tensors]
+            if counts.setdefault(type_, sizes) != sizes:
                 raise ShapeError(
                     f"Expected graphs of jsparse.graph.hetero_batch with as many nodes {type_!r} in each relation, but "
-                    f"got {shorten(counts[type_])} and in {relation} {shorten(own)}."
+                    f"got {shorten(counts[type_])} and in {relation} {shorten(sizes)}."
                 )
     sets = {
-        type_: Nodes.of(own, None if nodes is None else nodes.get(type_), size, "hetero_batch")
-        for type_, own in counts.items()
+        type_: Nodes.of(sizes, None if nodes is None else nodes.get(type_), size, "hetero_batch")
+        for type_, sizes in counts.items()
     }
     blocks = {
         relation: diagonal(
-            [one[relation] for one in given],
+            [one[relation] for one in listed],
             tensors,
             sets[relation[2]],
             sets[relation[0]],
             None if nse is None else nse.get(relation),
             "hetero_batch",
         )
-        for relation, tensors in found.items()
+        for relation, tensors in tensors_of.items()
     }
-    graph_of = dict(zip(sets, on_device([own.graph_of for own in sets.values()]), strict=True))
-    return HeteroBatch(blocks, graph_of, dict(zip(sets, on_device([own.starts for own in sets.values()]), strict=True)))
-
-
-def _relations(given: Sequence[Mapping[Relation, Graph]]) -> list[Relation]:
-    """Return the relations of heterogeneous graphs. Raises ShapeError unless all are dictionaries with equal keys."""
-    if not all(isinstance(one, Mapping) and one.keys() == given[0].keys() and one for one in given):
-        raise ShapeError(
-            "Expected dictionaries of equal relations for jsparse.graph.hetero_batch, a graph for each, but got "
-            f"{shorten([list(one) if isinstance(one, Mapping) else type(one).__name__ for one in given])}. Graphs "
-            "without edges of a relation have jsparse.zeros((targets, sources))."
-        )
-    return [check_relation(one, "jsparse.graph.hetero_batch") for one in given[0]]
+    graph_of = dict(zip(sets, on_device([of_type.graph_of for of_type in sets.values()]), strict=True))
+    starts = dict(zip(sets, on_device([of_type.starts for of_type in sets.values()]), strict=True))
+    return HeteroBatch(blocks, graph_of, starts)

@@ -66,9 +66,9 @@ class _Nothing:
 _NONE = _Nothing()
 
 
-def _weights(given: list[float], dtype: DTypeLike) -> np.ndarray:
+def _weights(numbers: list[float], dtype: DTypeLike) -> np.ndarray:
     try:
-        return np.array(given, dtype).reshape(len(given))
+        return np.array(numbers, dtype).reshape(len(numbers))
     except (TypeError, ValueError) as error:
         raise DTypeError(
             f"Expected edges of networkx whose weights are numbers, but they are no array of {short_repr(dtype)}. "
@@ -107,17 +107,12 @@ def from_jraph(
         raise DTypeError(
             f"Expected a jraph.GraphsTuple for jsparse.graph.from_jraph, but {short_repr(graphs)} has no {missing[0]}."
         )
-    count = _node_count(graphs) if nodes is None else nodes
-    options: dict[str, Any] = {"nodes": count, "format": format, "nse": nse, "duplicates": duplicates}
-    return from_edges(graphs.senders, graphs.receivers, _edge_weights(graphs), **options)
-
-
-def _edge_weights(graphs: Any) -> jax.Array | None:
     edges: Any = getattr(graphs, "edges", None)
     count = np.shape(graphs.senders)
-    if not hasattr(edges, "shape") or edges.shape not in (count, (*count, 1)):
-        return None
-    return edges.reshape(count)
+    weights = edges.reshape(count) if getattr(edges, "shape", None) in (count, (*count, 1)) else None
+    nodes = _node_count(graphs) if nodes is None else nodes
+    options: dict[str, Any] = {"nodes": nodes, "format": format, "nse": nse, "duplicates": duplicates}
+    return from_edges(graphs.senders, graphs.receivers, weights, **options)
 
 
 def _node_count(graphs: Any) -> int:

@@ -78,10 +78,16 @@ def random_link_split(
     graph = as_graph(A, "random_link_split", square=is_undirected, kept=not is_undirected).static()
     assert isinstance(graph.pattern, Pattern)
     target, source, *_ = graph.pattern.to_coords()
-    reverse = _reverse_slots(graph.pattern, target, source) if is_undirected else None
-    drawn, negatives = jax.random.split(key)
+    reverse = locate(graph.pattern, [source, target]) if is_undirected else None  # the slot of each reverse edge
+    if reverse is not None and (reverse < 0).any():
+        at = int(np.argmin(reverse))
+        raise PatternError(
+            f"Expected an undirected graph for jsparse.graph.random_link_split with is_undirected=True, but the edge "
+            f"{source[at]} → {target[at]} has no other direction. Make one by jsparse.graph.symmetrize."
+        )
+    key_of_edges, negatives = jax.random.split(key)
     edges = np.flatnonzero(source <= target) if is_undirected else np.arange(graph.nse)
-    edges = edges[np.asarray(jax.random.permutation(drawn, len(edges)))]
+    edges = edges[np.asarray(jax.random.permutation(key_of_edges, len(edges)))]
     val, test = (_share(n, len(edges), name) for n, name in ((num_val, "num_val"), (num_test, "num_test")))
     train = len(edges) - val - test
     disjoint = _share(disjoint_train_ratio, max(train, 0), "disjoint_train_ratio")
@@ -95,46 +101,34 @@ def random_link_split(
     parts = edges[: disjoint or train], edges[train : train + val], edges[train + val :]
     messages = edges[disjoint:train], edges[:train], edges[: train + val]
     ends = np.stack([source, target])
-    found = []
-    for own, part, without in zip(messages, parts, pairs, strict=True):
+    splits = []
+    for of_messages, part, without in zip(messages, parts, pairs, strict=True):
         mask = np.zeros(graph.nse, bool)
-        mask[own] = True
+        mask[of_messages] = True
         if reverse is not None:
-            mask[reverse[own]] = True
+            mask[reverse[of_messages]] = True
         labels = np.repeat(np.array([1, 0], np.float32), [len(part), without.shape[1]])
         index = np.concatenate([ends[:, part], without], axis=1)
-        found.append(LinkSplit(like(A, prune(graph, mask=mask)), index, labels))
-    return found[0], found[1], found[2]
+        splits.append(LinkSplit(like(A, prune(graph, mask=mask)), index, labels))
+    return splits[0], splits[1], splits[2]
 
 
-def _reverse_slots(pattern: Pattern, target: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """Find the slot of each entry's reverse edge. Raises PatternError if an entry has no reverse edge."""
-    slots = locate(pattern, [source, target])
-    if (slots < 0).any():
-        at = int(np.argmin(slots))
-        raise PatternError(
-            f"Expected an undirected graph for jsparse.graph.random_link_split with is_undirected=True, but the edge "
-            f"{source[at]} → {target[at]} has no other direction. Make one by jsparse.graph.symmetrize."
-        )
-    return slots
-
-
-def _share(given: float, whole: int, name: str) -> int:
+def _share(number: float, whole: int, name: str) -> int:
     """Convert a number or a fraction of all edges to a number of edges. Raises ShapeError if it is invalid."""
-    is_number = isinstance(given, int | float | np.integer) and not isinstance(given, bool)
-    if not is_number or not 0 <= given <= (1 if isinstance(given, float) else whole):
+    is_number = isinstance(number, int | float | np.integer) and not isinstance(number, bool)
+    if not is_number or not 0 <= number <= (1 if isinstance(number, float) else whole):
         raise ShapeError(
             f"Expected {name} of jsparse.graph.random_link_split to be a number of edges, at most {whole:,}, or a "
-            f"float from 0.0 to 1.0, but got {short_repr(given)}."
+            f"float from 0.0 to 1.0, but got {short_repr(number)}."
         )
-    return int(given * whole) if isinstance(given, float) else int(given)
+    return int(number * whole) if isinstance(number, float) else int(number)
 
 
 def _negatives(key: jax.Array, graph: SparseTensor, count: int, is_undirected: bool) -> np.ndarray:
     """Draw pairs (2, count) without an edge; for undirected graphs only the direction with the smaller source."""
     matrix = graph if graph.ndim == 2 else graph.sum(2)
-    found = negative_sampling(key, matrix, count * (1 + is_undirected), force_undirected=is_undirected)
-    pairs = np.asarray(found)[:, : found.shape[1] // (1 + is_undirected)]
+    drawn = negative_sampling(key, matrix, count * (1 + is_undirected), force_undirected=is_undirected)
+    pairs = np.asarray(drawn)[:, : drawn.shape[1] // (1 + is_undirected)]
     if pairs.shape[1] < count:
         raise ShapeError(
             f"Expected a graph with {count:,} pairs of nodes that have no edge for jsparse.graph.random_link_split, "

@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 from jsparse.base.arrays import Array, host_array, is_integer
 from jsparse.convert.dynamic_creation import index_numbers
 from jsparse.errors import PatternError, ShapeError, short_repr, shorten
-from jsparse.graph.graphs import Graph, as_graph, like
+from jsparse.graph.graphs import Graph, as_graph, known_or_traced, like
 from jsparse.graph.negatives import negative_sampling
 from jsparse.graph.sampling import NeighborSample, sample_neighbors
 from jsparse.ops.relocation.operands import as_integer
@@ -96,8 +96,8 @@ def sample_links(
     ends = jnp.where(is_pair, pairs, nodes).reshape(-1)
     seeds, places = jnp.unique(ends, return_inverse=True, size=len(ends), fill_value=nodes)
     layers = []
-    for own, fanout in zip(keys[1:], hops, strict=True):
-        layers.append(sample_neighbors(own, A, seeds, fanout))
+    for key_of_hop, fanout in zip(keys[1:], hops, strict=True):
+        layers.append(sample_neighbors(key_of_hop, A, seeds, fanout))
         seeds = layers[-1].nodes
     labels = jnp.where(is_pair, jnp.concatenate([labels, jnp.zeros(without.shape[1], labels.dtype)]), 0)
     return LinkSample(tuple(layers), places.reshape(pairs.shape), labels, is_pair)
@@ -152,33 +152,22 @@ def link_batches(
     ratio = float(edge_label is None) if neg_sampling_ratio is None else neg_sampling_ratio
     count = edges.shape[1]
     labels = np.broadcast_to(_labels(1.0 if edge_label is None else edge_label, count, "link_batches"), count)
-    dynamic = graph if graph.is_dynamic else graph.dynamic()
-    return _batches(
-        key, like(A, dynamic), edges, labels, _hops(num_neighbors), size, int(size * ratio), shuffle, drop_last
-    )
+    graph_of_messages = like(A, graph if graph.is_dynamic else graph.dynamic())
+    hops = _hops(num_neighbors)
 
+    def batches() -> Iterator[LinkSample]:  # arguments are checked before the first batch is asked for
+        key_of_batches, drawn = jax.random.split(key)
+        order = np.asarray(jax.random.permutation(drawn, count)) if shuffle else np.arange(count)
+        for start in range(0, count - size + 1 if drop_last else count, size):
+            numbers = order[start : start + size]
+            some = np.full((2, size), graph.shape[0], np.int32)
+            some[:, : len(numbers)] = edges[:, numbers]
+            label = np.zeros(size, labels.dtype)
+            label[: len(numbers)] = labels[numbers]
+            key_of_batch = jax.random.fold_in(key_of_batches, start)
+            yield _sample_links(key_of_batch, graph_of_messages, some, label, hops, int(size * ratio))
 
-def _batches(
-    key: jax.Array,
-    graph: Graph,
-    edges: np.ndarray,
-    labels: np.ndarray,
-    hops: tuple[int, ...],
-    size: int,
-    negatives: int,
-    shuffle: bool,
-    drop_last: bool,
-) -> Iterator[LinkSample]:
-    key, drawn = jax.random.split(key)
-    count = edges.shape[1]
-    order = np.asarray(jax.random.permutation(drawn, count)) if shuffle else np.arange(count)
-    for start in range(0, count - size + 1 if drop_last else count, size):
-        own = order[start : start + size]
-        some = np.full((2, size), graph.shape[0], np.int32)
-        some[:, : len(own)] = edges[:, own]
-        label = np.zeros(size, labels.dtype)
-        label[: len(own)] = labels[own]
-        yield _sample_links(jax.random.fold_in(key, start), graph, some, label, hops, negatives)
+    return batches()
 
 
 @partial(jax.jit, static_argnums=(4, 5))
@@ -188,30 +177,29 @@ def _sample_links(
     return sample_links(key, graph, edges, hops, num_neg_samples=negatives, edge_label=labels)
 
 
-def _hops(given: Sequence[int]) -> tuple[int, ...]:
-    if not isinstance(given, list | tuple) or not given:
+def _hops(fanouts: Sequence[int]) -> tuple[int, ...]:
+    if not isinstance(fanouts, list | tuple) or not fanouts:
         raise ShapeError(
-            f"Expected num_neighbors of jsparse.graph to be a list, a number for each hop, but got {short_repr(given)}."
+            f"Expected num_neighbors of jsparse.graph to be a list, a number for each hop, but got "
+            f"{short_repr(fanouts)}."
         )
-    return tuple(as_integer(one, "num_neighbors of jsparse.graph") for one in given)
+    return tuple(as_integer(one, "num_neighbors of jsparse.graph") for one in fanouts)
 
 
-def _edges(given: ArrayLike, nodes: int, what: str) -> Array:
+def _edges(ends: ArrayLike, nodes: int, what: str) -> Array:
     expected = f"edges of jsparse.graph.{what}, integers of shape (2, edges)"
-    traced = isinstance(given, jax.core.Tracer)
-    array: Array = given if traced else host_array(given, expected)  # type: ignore[assignment]
+    array = known_or_traced(ends, expected)
     if array.ndim != 2 or array.shape[0] != 2:
         raise ShapeError(f"Expected {expected}, sources and below them targets, but got {shorten(array.shape)}.")
-    array = array if traced or array.size else array.astype(np.int32)
     if not is_integer(array.dtype):
         raise PatternError(f"Expected {expected}, but got dtype {array.dtype}.")
     return index_numbers(array, nodes)
 
 
-def _labels(given: ArrayLike, count: int, what: str) -> Array:
-    found = given if isinstance(given, jax.Array) else host_array(given, f"labels of jsparse.graph.{what}")
-    if found.shape not in ((), (count,)):
+def _labels(labels: ArrayLike, count: int, what: str) -> Array:
+    array = labels if isinstance(labels, jax.Array) else host_array(labels, f"labels of jsparse.graph.{what}")
+    if array.shape not in ((), (count,)):
         raise ShapeError(
-            f"Expected labels of jsparse.graph.{what}, one for each of {count} edges, but got {shorten(found.shape)}."
+            f"Expected labels of jsparse.graph.{what}, one for each of {count} edges, but got {shorten(array.shape)}."
         )
-    return found.astype(np.float32) if found.dtype == np.float64 else found
+    return array.astype(np.float32) if array.dtype == np.float64 else array

@@ -45,19 +45,16 @@ def add_self_loops(A: Graph, weight: ArrayLike = 1) -> SparseTensor:
             f"Expected the weight of jsparse.graph.add_self_loops to be a number, or of shape ({nodes},), but got "
             f"shape {by.shape}."
         )
-    return add(graph, _loops(graph, by))
-
-
-def _loops(graph: SparseTensor, weight: jax.Array) -> SparseTensor:
-    """Make the loops of all nodes. Known loops are made on the host, since graphs often have new numbers of nodes."""
-    nodes, dtype = graph.shape[0], np.dtype(jnp.result_type(graph.values, weight))
+    dtype = np.dtype(jnp.result_type(graph.values, by))
     numbers = np.arange(nodes + 1, dtype=index_dtype([nodes], []))
     pattern = Pattern._of_valid((nodes, nodes), Format.of("csr", 2), (numbers, numbers[:-1].copy()))
-    if isinstance(weight, jax.core.Tracer) or not is_on_host(graph.values):
-        return SparseTensor._wrap(jnp.broadcast_to(weight, (nodes,)).astype(dtype), pattern)
-    weights = allocate_aligned((nodes,), dtype)
-    weights[...] = weight
-    return SparseTensor._wrap(on_device([weights], [graph.values])[0], pattern)
+    if isinstance(by, jax.core.Tracer) or not is_on_host(graph.values):
+        weights = jnp.broadcast_to(by, (nodes,)).astype(dtype)
+    else:  # known loops are made on the host, since graphs often have new numbers of nodes
+        on_host = allocate_aligned((nodes,), dtype)
+        on_host[...] = by
+        weights = on_device([on_host], [graph.values])[0]
+    return add(graph, SparseTensor._wrap(weights, pattern))
 
 
 def remove_self_loops(A: Graph) -> Graph:
@@ -97,9 +94,9 @@ def symmetrize(A: Graph, kind: str = "maximum") -> Graph:
     if kind == "maximum":
         other = graph.T
         operands: dict[str, Any] = {"A": graph, "B": other, "P": graph.pattern, "Q": other.pattern}
-        found = evaluate(_GREATER_OF_EXISTING, **operands)
-        assert isinstance(found, SparseTensor)
-        return like(A, found)
+        greater = evaluate(_GREATER_OF_EXISTING, **operands)
+        assert isinstance(greater, SparseTensor)
+        return like(A, greater)
     if kind == "mean":
         graph = graph * 0.5  # before the sum, which may be too large for the dtype of the weights
     return like(A, add(graph, graph.T))

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jsparse.base.arrays import Array, check_numbers, host_array, is_integer, jax_array
+from jsparse.base.arrays import Array, check_numbers, is_integer, jax_array
 from jsparse.convert.coordinate_creation import from_coords
 from jsparse.errors import DTypeError, PatternError, ShapeError, short_repr, shorten
-from jsparse.graph.graphs import one_of
-from jsparse.graph.neighbours import Search, close_pairs, nearest_known, nearest_traced
+from jsparse.graph.graphs import known_or_traced, one_of
+from jsparse.graph.neighbours import NeighbourSearch, close_pairs, nearest_known, nearest_traced
 from jsparse.ops.relocation.operands import as_integer
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -65,7 +65,7 @@ def knn_graph(
             f"Expected the k of jsparse.graph.knn_graph to be from 1 to {most}, the number of neighbours that each of "
             f"{n} points has, but got {count}."
         )
-    return _connect_neighbours(points, graph_of, np.inf, Search(min(count, most), loop, metric))
+    return _connect_neighbours(points, graph_of, np.inf, NeighbourSearch(min(count, most), loop, metric))
 
 
 def radius_graph(
@@ -119,11 +119,11 @@ def radius_graph(
             f"Expected max_num_neighbors of jsparse.graph.radius_graph to be 1 or more, or None for all, but got "
             f"{count}."
         )
-    return _connect_neighbours(points, graph_of, radius, Search(min(count, most), loop))
+    return _connect_neighbours(points, graph_of, radius, NeighbourSearch(min(count, most), loop))
 
 
 def _connect_neighbours(
-    points: jax.Array, graph_of: Array | None, radius: float | jax.Array, search: Search
+    points: jax.Array, graph_of: Array | None, radius: float | jax.Array, search: NeighbourSearch
 ) -> SparseTensor:
     """Make the graph of the neighbours that a search finds."""
     n = points.shape[0]
@@ -131,15 +131,15 @@ def _connect_neighbours(
         return _of_pairs(np.zeros(0, int), np.zeros(0, int), points)
     if _is_known(points, graph_of, radius):
         return _of_pairs(*nearest_known(points, _as_numpy(graph_of), float(radius), search), points)
-    found, exists, distances = nearest_traced(points, graph_of, radius, search)
-    targets = jnp.arange(n, dtype=found.dtype)[:, None]
-    coords = jnp.stack([jnp.where(exists, one, n).reshape(-1) for one in (targets, found)])
+    sources, exists, distances = nearest_traced(points, graph_of, radius, search)
+    targets = jnp.arange(n, dtype=sources.dtype)[:, None]
+    coords = jnp.stack([jnp.where(exists, ends, n).reshape(-1) for ends in (targets, sources)])
     weights = jnp.where(jnp.isfinite(distances), 1, jnp.nan).astype(points.dtype).reshape(-1)
     return from_coords(coords, weights, (n, n), "csr", nse=n * search.k)
 
 
-def _is_known(*given: object) -> bool:
-    return not any(isinstance(one, jax.core.Tracer) for one in given)
+def _is_known(*arrays: object) -> bool:
+    return not any(isinstance(x, jax.core.Tracer) for x in arrays)
 
 
 def _as_numpy(graph_of: Array | None) -> np.ndarray | None:
@@ -170,22 +170,22 @@ def _graph_of(batch: ArrayLike | None, n: int, what: str) -> Array | None:
     if batch is None:
         return None
     expected = f"batch= of jsparse.graph.{what} to be the graph of each point, integers of shape ({n},)"
-    given = batch if isinstance(batch, jax.core.Tracer) else host_array(batch, expected)
-    if given.shape != (n,):
-        raise ShapeError(f"Expected {expected}, but got shape {shorten(given.shape)}.")
-    if n and not is_integer(given.dtype):
-        raise DTypeError(f"Expected {expected}, but got dtype {given.dtype}.")
-    return given
+    numbers = known_or_traced(batch, expected)
+    if numbers.shape != (n,):
+        raise ShapeError(f"Expected {expected}, but got shape {shorten(numbers.shape)}.")
+    if n and not is_integer(numbers.dtype):
+        raise DTypeError(f"Expected {expected}, but got dtype {numbers.dtype}.")
+    return numbers
 
 
 def _radius(r: ArrayLike, dtype: np.dtype) -> float | jax.Array:
     """Convert the radius to the dtype of the points, so that a radius 0.1 is rounded like a coordinate 0.1."""
     expected = "the r of jsparse.graph.radius_graph to be a number, 0 or more"
-    found = jax_array(r, expected)
-    if found.shape or jnp.issubdtype(found.dtype, jnp.complexfloating):
-        raise ShapeError(f"Expected {expected}, but got {found.dtype} of shape {shorten(found.shape)}.")
-    if isinstance(found, jax.core.Tracer):
-        return found.astype(dtype)
+    array = jax_array(r, expected)
+    if array.shape or jnp.issubdtype(array.dtype, jnp.complexfloating):
+        raise ShapeError(f"Expected {expected}, but got {array.dtype} of shape {shorten(array.shape)}.")
+    if isinstance(array, jax.core.Tracer):
+        return array.astype(dtype)
     radius = float(np.asarray(r).astype(dtype))
     if not radius >= 0:
         raise ShapeError(f"Expected {expected}, but got {short_repr(r)}.")

@@ -10,7 +10,7 @@ import numpy as np
 
 from jsparse.errors import DTypeError, ShapeError, short_repr, shorten
 from jsparse.formats import Format
-from jsparse.graph.absent import Blocks, absent, absent_pairs
+from jsparse.graph.absent import PairBlocks, absent, absent_pairs
 from jsparse.graph.batching import GraphBatch
 from jsparse.graph.graphs import Graph, as_graph, index_arrays
 from jsparse.graph.loops import add_self_loops, symmetrize
@@ -71,13 +71,11 @@ def negative_sampling(
     count = _count(num_neg_samples, graph.nse, "negative_sampling")
     excluded = _pairs_to_exclude(graph, loops=not two_sets, both=force_undirected)
     numbers = [np.array([number], np.int32) for number in (0, targets, 0, sources, count // (1 + force_undirected))]
-    found = _draw_pairs(
-        key, excluded, Blocks(*map(jnp.asarray, numbers)), int(numbers[-1][0]), triangle=force_undirected
-    )
-    known = not isinstance(graph.pattern, DynamicPattern) and not isinstance(found, jax.core.Tracer)
-    if known:
-        found = jnp.asarray(np.asarray(found)[:, np.asarray(found[0]) < sources])
-    return _both(found) if force_undirected else found
+    blocks = PairBlocks(*map(jnp.asarray, numbers))
+    pairs = _draw_pairs(key, excluded, blocks, int(numbers[-1][0]), triangle=force_undirected)
+    if not isinstance(graph.pattern, DynamicPattern) and not isinstance(pairs, jax.core.Tracer):
+        pairs = jnp.asarray(np.asarray(pairs)[:, np.asarray(pairs[0]) < sources])
+    return jnp.concatenate([pairs, pairs[::-1]], axis=1) if force_undirected else pairs
 
 
 def batched_negative_sampling(
@@ -122,9 +120,9 @@ def batched_negative_sampling(
         wanted, count = jnp.full(batch.size, count, starts.dtype), count * batch.size
     wanted = wanted // (1 + force_undirected)
     excluded = _pairs_to_exclude(graph, loops=True, both=force_undirected)
-    blocks = Blocks(starts[:-1], sizes, starts[:-1], sizes, wanted)
-    found = _draw_pairs(key, excluded, blocks, count // (1 + force_undirected), triangle=force_undirected)
-    return _both(found) if force_undirected else found
+    blocks = PairBlocks(starts[:-1], sizes, starts[:-1], sizes, wanted)
+    pairs = _draw_pairs(key, excluded, blocks, count // (1 + force_undirected), triangle=force_undirected)
+    return jnp.concatenate([pairs, pairs[::-1]], axis=1) if force_undirected else pairs
 
 
 def structured_negative_sampling(
@@ -156,17 +154,17 @@ def structured_negative_sampling(
     return source, target, _other_ends(key, pointers, rows, source, _has_overflowed(graph), targets=graph.shape[0])
 
 
-def _count(given: float | None, nse: int, what: str) -> int:
-    """Return the number of pairs to draw. Raises ShapeError if `given` is neither None nor a number of at least 0."""
-    if given is None:
+def _count(number: float | None, nse: int, what: str) -> int:
+    """Return the number of pairs to draw. Raises ShapeError if `number` is neither None nor a number of at least 0."""
+    if number is None:
         return nse
-    is_number = isinstance(given, float | int | np.integer) and type(given) is not bool
-    if not is_number or not 0 <= given < 2**31:
+    is_number = isinstance(number, float | int | np.integer) and type(number) is not bool
+    if not is_number or not 0 <= number < 2**31:
         raise ShapeError(
             f"Expected num_neg_samples of jsparse.graph.{what} to be a known integer, 0 or more, or a float, the ratio "
-            f"to the number of stored entries, but got {short_repr(given)}."
+            f"to the number of stored entries, but got {short_repr(number)}."
         )
-    return int(given * nse) if isinstance(given, float) else int(given)
+    return int(number * nse) if isinstance(number, float) else int(number)
 
 
 def _pairs_to_exclude(graph: SparseTensor, *, loops: bool, both: bool) -> SparseTensor:
@@ -180,18 +178,14 @@ def _has_overflowed(graph: SparseTensor) -> jax.Array:
     return jnp.asarray(graph.pattern.overflowed)
 
 
-def _both(found: jax.Array) -> jax.Array:
-    return jnp.concatenate([found, found[::-1]], axis=1)
-
-
-def _draw_pairs(key: jax.Array, excluded: SparseTensor, blocks: Blocks, count: int, triangle: bool) -> jax.Array:
+def _draw_pairs(key: jax.Array, excluded: SparseTensor, blocks: PairBlocks, count: int, triangle: bool) -> jax.Array:
     """Draw pairs that `excluded` does not store, as an array (2, count) of columns and rows, ordered by block."""
     if not count or 0 in excluded.shape:
         return jnp.broadcast_to(jnp.array(excluded.shape[::-1], np.int32)[:, None], (2, count))
     pointers, columns = index_arrays(excluded, CSR, "negative_sampling")
-    found = absent_pairs(key, pointers, columns, blocks, count=count, triangle=triangle)
-    out_of_range = jnp.array(excluded.shape, found.dtype)[:, None]
-    return jnp.where((found < 0) | _has_overflowed(excluded), out_of_range, found)[::-1]
+    pairs = absent_pairs(key, pointers, columns, blocks, count=count, triangle=triangle)
+    out_of_range = jnp.array(excluded.shape, pairs.dtype)[:, None]
+    return jnp.where((pairs < 0) | _has_overflowed(excluded), out_of_range, pairs)[::-1]
 
 
 @partial(jax.jit, static_argnames="targets")
@@ -202,8 +196,8 @@ def _other_ends(
     sources = pointers.shape[0] - 1
     if not sources or not targets:
         return jnp.full(source.shape, targets, source.dtype)
-    own = jnp.minimum(source, sources - 1)
-    free = targets - (pointers[own + 1] - pointers[own])
+    column = jnp.minimum(source, sources - 1)
+    free = targets - (pointers[column + 1] - pointers[column])
     rank = jax.random.randint(key, source.shape, 0, jnp.maximum(free, 1), free.dtype)
-    found, exists = absent(pointers, rows, own, rank, 0, targets)
-    return jnp.where(exists & (source < sources) & ~overflowed, found, targets).astype(source.dtype)
+    target, exists = absent(pointers, rows, column, rank, 0, targets)
+    return jnp.where(exists & (source < sources) & ~overflowed, target, targets).astype(source.dtype)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,7 @@ MOST_DIMENSIONS = 10  # beyond, trees visit most points, and blocks are quicker:
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class NeighbourSearch:
     """The parameters of a search for at most k neighbours of each point.
 
     With `loop`, each point is always one of its neighbours; otherwise it never is. `metric` is "euclidean" or "cosine".
@@ -36,7 +35,7 @@ class Search:
 
 
 def nearest_known(
-    x: jax.Array, graph_of: np.ndarray | None, radius: float, search: Search
+    x: jax.Array, graph_of: np.ndarray | None, radius: float, search: NeighbourSearch
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find the edges (targets, sources) between known points on the host. Of equally distant points, take the first.
 
@@ -54,17 +53,18 @@ def nearest_known(
         targets, sources = [rows], [rows]
     while others and len(rows) and spare <= MOST_SPARE:
         open_rows = []
-        for some in _chunks(rows, others + 1 + spare):
-            found, distances, settled = _among_candidates(tree, points, some, radius, others, spare)
+        size = max(1, BLOCK // (others + 1 + spare))
+        for some in (rows[start : start + size] for start in range(0, len(rows), size)):
+            near, distances, settled = _among_candidates(tree, points, some, radius, others, spare)
             exists = np.isfinite(distances) & settled[:, None]
-            exists &= True if graph_of is None else graph_of[found % n] == graph_of[some][:, None]
-            targets.append(np.broadcast_to(some[:, None], found.shape)[exists])
-            sources.append(found[exists])
+            exists &= True if graph_of is None else graph_of[near % n] == graph_of[some][:, None]
+            targets.append(np.broadcast_to(some[:, None], near.shape)[exists])
+            sources.append(near[exists])
             open_rows.append(some[~settled])
         rows, spare = np.concatenate(open_rows), 4 * spare
     if others and len(rows):
-        rest = _from_blocks(x, graph_of, radius * placed[1], Search(others, False, search.metric), rows)
-        targets, sources = [*targets, rest[0]], [*sources, rest[1]]
+        by_blocks = _from_blocks(x, graph_of, radius * placed[1], NeighbourSearch(others, False, search.metric), rows)
+        targets, sources = [*targets, by_blocks[0]], [*sources, by_blocks[1]]
     return np.concatenate([np.zeros(0, int), *targets]), np.concatenate([np.zeros(0, int), *sources])
 
 
@@ -96,11 +96,6 @@ def _tree(points: np.ndarray) -> cKDTree:
     return cKDTree(points)
 
 
-def _chunks(rows: np.ndarray, candidates: int) -> Iterator[np.ndarray]:
-    size = max(1, BLOCK // candidates)
-    return (rows[start : start + size] for start in range(0, len(rows), size))
-
-
 def _among_candidates(
     tree: cKDTree, points: np.ndarray, rows: np.ndarray, radius: float, others: int, spare: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -110,18 +105,18 @@ def _among_candidates(
     """
     n = len(points)
     count = min(others + 1 + spare, n)
-    distances, found = tree.query(points[rows], count, distance_upper_bound=_above(radius))
-    distances, found = distances.reshape(-1, count), found.reshape(-1, count)
-    other = found != rows[:, None]
+    distances, near = tree.query(points[rows], count, distance_upper_bound=_above(radius))
+    distances, near = distances.reshape(-1, count), near.reshape(-1, count)
+    other = near != rows[:, None]
     other[other.all(axis=1), -1] = False  # among many equal points the tree may have found others only
-    distances, found = (array[other].reshape(-1, count - 1) for array in (distances, found))
+    distances, near = (array[other].reshape(-1, count - 1) for array in (distances, near))
     distances[distances > radius] = np.inf
     last = distances[:, min(others, count - 1) - 1]
     settled = (last < distances[:, -1]) | np.isinf(last) if count < n else np.ones(len(rows), bool)
     ties = settled & ((distances[:, 1:] == distances[:, :-1]) & np.isfinite(distances[:, 1:])).any(axis=1)
-    order = np.lexsort((found[ties], distances[ties]), axis=1)
-    found[ties] = np.take_along_axis(found[ties], order, axis=1)
-    return found[:, :others], distances[:, :others], settled
+    order = np.lexsort((near[ties], distances[ties]), axis=1)
+    near[ties] = np.take_along_axis(near[ties], order, axis=1)
+    return near[:, :others], distances[:, :others], settled
 
 
 def _above(radius: float) -> float:
@@ -133,17 +128,17 @@ def _above(radius: float) -> float:
 
 
 def _from_blocks(
-    x: jax.Array, graph_of: np.ndarray | None, radius: float, search: Search, rows: np.ndarray
+    x: jax.Array, graph_of: np.ndarray | None, radius: float, search: NeighbourSearch, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find the edges that end at `rows` by distances to all points.
 
     Rows are repeated until their number is a power of two, so that few sizes are compiled.
     """
     room = np.resize(rows, 1 << (len(rows) - 1).bit_length()) if len(rows) < len(x) else rows
-    found, exists = nearest_traced(x, graph_of, radius, search, room)[:2]
+    near, exists = nearest_traced(x, graph_of, radius, search, room)[:2]
     exists = np.asarray(exists)[: len(rows)]
     targets = np.broadcast_to(rows[:, None], exists.shape)[exists]
-    return targets, np.asarray(found)[: len(rows)][exists]
+    return targets, np.asarray(near)[: len(rows)][exists]
 
 
 def close_pairs(
@@ -156,13 +151,13 @@ def close_pairs(
     pairs = _tree(points).query_pairs(_above(radius / scale), output_type="ndarray")
     near = np.sqrt(((points[pairs[:, 0]] - points[pairs[:, 1]]) ** 2).sum(axis=1)) <= radius / scale
     pairs = pairs[near if graph_of is None else near & (graph_of[pairs[:, 0]] == graph_of[pairs[:, 1]])]
-    own = np.arange(len(points) if loop else 0)
-    return np.concatenate([pairs[:, 0], pairs[:, 1], own]), np.concatenate([pairs[:, 1], pairs[:, 0], own])
+    loops = np.arange(len(points) if loop else 0)
+    return np.concatenate([pairs[:, 0], pairs[:, 1], loops]), np.concatenate([pairs[:, 1], pairs[:, 0], loops])
 
 
 @partial(jax.jit, static_argnames="search")
 def nearest_traced(
-    x: jax.Array, graph_of: Array | None, radius: float | jax.Array, search: Search, rows: Array | None = None
+    x: jax.Array, graph_of: Array | None, radius: float | jax.Array, search: NeighbourSearch, rows: Array | None = None
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Find the neighbours of each point, or of `rows`. Returns arrays (n, k): points, whether they exist, measures.
 
@@ -184,33 +179,33 @@ def nearest_traced(
         x, more = x - centre, jnp.zeros(n, x.dtype)
     squares = (x * x).sum(axis=1) + more
     candidates = min(k + SPARE + 1, n)
-    own = -1 if search.loop else jnp.inf
+    to_itself = -1 if search.loop else jnp.inf
 
-    def apart(some: jax.Array, found: jax.Array | np.ndarray) -> jax.Array:
-        """Return whether each point in `found` is in another graph than the point of `some` in its row."""
-        return jnp.zeros((), bool) if graph_of is None else jnp.asarray(graph_of)[found] != graph_of[some][:, None]
+    def apart(some: jax.Array, near: jax.Array | np.ndarray) -> jax.Array:
+        """Return whether each point in `near` is in another graph than the point of `some` in its row."""
+        return jnp.zeros((), bool) if graph_of is None else jnp.asarray(graph_of)[near] != graph_of[some][:, None]
 
     def among(some: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         block = x[some]
         product = jnp.matmul(block, x.T, precision="highest")
         score = squares - 2 * product  # the square of the distance, without the part that a row has in common
         score = jnp.where(jnp.isnan(score) | apart(some, np.arange(n)), jnp.inf, score)
-        score = jnp.where(jnp.arange(n, dtype=some.dtype) == some[:, None], own * jnp.inf, score)
-        found = jnp.sort(jax.lax.top_k(-score, candidates)[1], axis=1)
-        exact = ((block[:, None] - x[found]) ** 2).sum(axis=2) + more[found]
+        score = jnp.where(jnp.arange(n, dtype=some.dtype) == some[:, None], to_itself * jnp.inf, score)
+        near = jnp.sort(jax.lax.top_k(-score, candidates)[1], axis=1)
+        exact = ((block[:, None] - x[near]) ** 2).sum(axis=2) + more[near]
         exact = jnp.where(jnp.isnan(exact), jnp.inf, exact)
-        exact = jnp.where(found == some[:, None], own, jnp.where(apart(some, found), jnp.inf, exact))
+        exact = jnp.where(near == some[:, None], to_itself, jnp.where(apart(some, near), jnp.inf, exact))
         negative, at = jax.lax.top_k(-exact, k)
-        found, exact = jnp.take_along_axis(found, at, axis=1), -negative
-        near = (exact <= jnp.square(jnp.asarray(radius, exact.dtype))) | ~is_finite[some][:, None]
-        exists = near & ~apart(some, found) & (search.loop | (found != some[:, None]))
-        return found, exists, exact
+        near, exact = jnp.take_along_axis(near, at, axis=1), -negative
+        is_near = (exact <= jnp.square(jnp.asarray(radius, exact.dtype))) | ~is_finite[some][:, None]
+        exists = is_near & ~apart(some, near) & (search.loop | (near != some[:, None]))
+        return near, exists, exact
 
     rows = np.arange(n, dtype=np.int32) if rows is None else jnp.asarray(rows, np.int32)  # as `top_k` numbers columns
     count = len(rows)
     size = max(1, min(count, BLOCK // max(n, candidates * x.shape[1], 1)))
     blocks = -(-count // size)
-    given = jnp.asarray(rows)[jnp.minimum(jnp.arange(blocks * size), count - 1)]
-    results = jax.lax.map(among, given.reshape(blocks, size))
-    found, exists, distances = (array.reshape(-1, k)[:count] for array in results)
-    return found, exists, distances
+    padded = jnp.asarray(rows)[jnp.minimum(jnp.arange(blocks * size), count - 1)]
+    results = jax.lax.map(among, padded.reshape(blocks, size))
+    near, exists, distances = (array.reshape(-1, k)[:count] for array in results)
+    return near, exists, distances

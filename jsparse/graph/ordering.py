@@ -8,10 +8,10 @@ import jax
 import numpy as np
 from jax.typing import ArrayLike
 
-from jsparse.base.arrays import Array, host_array, is_integer
+from jsparse.base.arrays import Array, is_integer
 from jsparse.errors import ShapeError, shorten
 from jsparse.formats import Pattern
-from jsparse.graph.graphs import Graph, as_graph, like, one_of
+from jsparse.graph.graphs import Graph, as_graph, known_or_traced, like, one_of
 from jsparse.ops.indexing.getitem import take
 
 
@@ -67,22 +67,20 @@ def permute(A: Graph, permutation: ArrayLike) -> Graph:
     """
     graph = as_graph(A, "permute")
     order = _permutation(permutation, graph.shape[0])
-    found: Any = take(take(graph, order, axis=0, nse=graph.nse), order, axis=1, nse=graph.nse)
-    return like(A, found)
+    renumbered: Any = take(take(graph, order, axis=0, nse=graph.nse), order, axis=1, nse=graph.nse)
+    return like(A, renumbered)
 
 
 def _permutation(permutation: Any, nodes: int) -> Array:
     """The permutation as an array. Raises ShapeError if it is known to be no permutation."""
     expected = f"a permutation of {nodes} nodes for jsparse.graph.permute, integers of shape ({nodes},)"
-    traced = isinstance(permutation, jax.core.Tracer)
-    given = permutation if traced else host_array(permutation, expected)
-    given = given if given.size or traced else given.astype(np.int32)
-    if given.shape != (nodes,) or not is_integer(given.dtype):
-        raise ShapeError(f"Expected {expected}, but got {given.dtype} of shape {shorten(given.shape)}.")
-    if traced:
-        return given
-    counts = np.bincount(given[(given >= 0) & (given < nodes)], minlength=nodes)
+    order = known_or_traced(permutation, expected)
+    if order.shape != (nodes,) or not is_integer(order.dtype):
+        raise ShapeError(f"Expected {expected}, but got {order.dtype} of shape {shorten(order.shape)}.")
+    if isinstance(order, jax.core.Tracer):
+        return order
+    counts = np.bincount(order[(order >= 0) & (order < nodes)], minlength=nodes)
     if (counts != 1).any():
         wrong = int(np.argmax(counts != 1))
         raise ShapeError(f"Expected {expected}, each node once, but node {wrong} occurs {counts[wrong]} times.")
-    return given
+    return order

@@ -10,11 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jsparse.base.arrays import host_array
 from jsparse.convert.dynamic_creation import index_like
 from jsparse.errors import ShapeError, shorten
 from jsparse.formats import Format
-from jsparse.graph.graphs import Graph, as_graph, index_arrays, like
+from jsparse.graph.graphs import Graph, as_graph, index_arrays, known_or_traced, like
 from jsparse.ops.relocation.operands import as_integer
 from jsparse.primitives.routine import assemble, draw_distinct, number_distinct
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
@@ -77,33 +76,21 @@ def sample_neighbors(key: jax.Array, A: Graph, seeds: ArrayLike, fanout: int) ->
         raise ShapeError(f"Expected the fanout of jsparse.graph.sample_neighbors to be 1 or more, but got {count}.")
     count = min(count, max(graph.shape[0], 1))  # no row has more
     graph = graph if graph.format == CSR else graph.asformat(CSR)
-    given = _seeds(seeds, graph.shape[0])
+    numbers = _seeds(seeds, graph.shape[0])
     pointers, columns = index_arrays(graph, CSR, "sample_neighbors")
-    found = _sample_rows(key, pointers, columns, graph.values, given, fanout=count)
-    return found._replace(graph=like(A, found.graph._propagate_overflow(graph.pattern)))
+    sampled, nodes = _sample_rows(key, pointers, columns, graph.values, numbers, fanout=count)
+    return NeighborSample(like(A, sampled._propagate_overflow(graph.pattern)), nodes)
 
 
 def _seeds(seeds: Any, nodes: int) -> jax.Array:
     """Convert the seeds to an index array. Seeds out of range become the number of nodes."""
-    given = seeds
-    if not isinstance(seeds, jax.core.Tracer):
-        given = host_array(seeds, "the seeds of jsparse.graph.sample_neighbors to be integers")
-        given = given if given.size else given.astype(np.int32)
-    if given.ndim != 1:
+    array = known_or_traced(seeds, "the seeds of jsparse.graph.sample_neighbors to be integers")
+    if array.ndim != 1:
         raise ShapeError(
-            f"Expected seeds of shape (seeds,) for jsparse.graph.sample_neighbors, but got {shorten(given.shape)}."
+            f"Expected seeds of shape (seeds,) for jsparse.graph.sample_neighbors, but got {shorten(array.shape)}."
         )
-    numbers = jnp.asarray(index_like(given[None], (nodes,))[0])
+    numbers = jnp.asarray(index_like(array[None], (nodes,))[0])
     return jnp.where((numbers >= 0) & (numbers < nodes), numbers, nodes)
-
-
-def _key_words(key: jax.Array) -> jax.Array:
-    """The two words of a key. For a key of another generator than Threefry, they are random bits.
-
-    Raises the errors of jax.random for anything else than one key.
-    """
-    words = jax.random.key_data(key)
-    return words if words.shape == (2,) else jax.random.bits(key, (2,), np.uint32)
 
 
 @partial(jax.jit, static_argnames="fanout")
@@ -114,15 +101,18 @@ def _sample_rows(
     nodes, count, edges = pointers.shape[0] - 1, seeds.shape[0], columns.shape[0]
     start, end = (jnp.minimum(pointers.at[seeds + n].get(mode="clip"), edges) for n in range(2))
     sizes = end - start  # 0 out of range, where both are the last pointer
-    chosen = draw_distinct(_key_words(key), sizes, fanout)
+    words = jax.random.key_data(key)
+    # The key of another generator than Threefry has no two words.
+    words = words if words.shape == (2,) else jax.random.bits(key, (2,), np.uint32)
+    chosen = draw_distinct(words, sizes, fanout)
     position = jnp.where(chosen < sizes[:, None], start[:, None] + chosen, edges).reshape(-1)
     source = _entries(columns, position, nodes)
     slots, numbers = number_distinct(seeds.astype(source.dtype), source, nodes, count + min(count * fanout, nodes))
     target = jax.lax.broadcasted_iota(slots.dtype, (count, fanout), 0).reshape(-1)
     type_ = dynamic_type((count, numbers.shape[0]), CSR, count * fanout)
-    made = assemble(jnp.stack([target, slots]), type_)  # entries without a slot come last
-    weights = _entries(values, position[made.order], 0)
-    return NeighborSample(SparseTensor._wrap(weights, DynamicPattern(type_, made.arrays)), numbers)
+    assembled = assemble(jnp.stack([target, slots]), type_)  # entries without a slot come last
+    weights = _entries(values, position[assembled.order], 0)
+    return NeighborSample(SparseTensor._wrap(weights, DynamicPattern(type_, assembled.arrays)), numbers)
 
 
 def _entries(x: jax.Array, at: jax.Array, other: int) -> jax.Array:

@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jsparse.base.arrays import Array, host_array, is_integer
+from jsparse.base.arrays import Array, is_integer
 from jsparse.convert.coordinate_creation import from_coords
 from jsparse.convert.dynamic_creation import index_numbers
 from jsparse.errors import PatternError, ShapeError, shorten
-from jsparse.graph.graphs import Graph, as_graph, is_pattern, one_of
+from jsparse.graph.graphs import Graph, as_graph, known_or_traced, like, one_of
 from jsparse.ops.indexing.at_coords import coords
 from jsparse.ops.indexing.gathered import gather_values
 from jsparse.ops.relocation.operands import as_integer
@@ -73,15 +73,15 @@ def subgraph(subset: ArrayLike, A: Graph, relabel_nodes: bool = False) -> Subgra
     that are no integers, DTypeError for dense arrays.
     """
     graph = _plain(as_graph(A, "subgraph", kept=True))
-    given = _nodes(subset, graph.shape[0], "subgraph")
-    known = not isinstance(given, jax.core.Tracer)
-    if known and len(np.unique(given)) < len(given):
+    nodes = _nodes(subset, graph.shape[0], "subgraph")
+    known = not isinstance(nodes, jax.core.Tracer)
+    if known and len(np.unique(nodes)) < len(nodes):
         raise ShapeError(
             "Expected the subset of jsparse.graph.subgraph to have each node once. Pass np.unique(subset)."
         )
     run = _compiled_induced if not known or graph.is_dynamic else _induce_subgraph
-    found = run(graph, given, bool(relabel_nodes))
-    return _bare(found) if is_pattern(A) else found
+    part = run(graph, nodes, bool(relabel_nodes))
+    return part._replace(graph=like(A, part.graph))
 
 
 def k_hop_subgraph(
@@ -126,22 +126,21 @@ def k_hop_subgraph(
     if hops < 0:
         raise ShapeError(f"Expected num_hops of jsparse.graph.k_hop_subgraph to be 0 or more, but got {hops}.")
     one_of(flow, ("source_to_target", "target_to_source"), "the flow of jsparse.graph.k_hop_subgraph")
-    given = _nodes(node_ids, graph.shape[0], "k_hop_subgraph")
-    run = _compiled_k_hops if isinstance(given, jax.core.Tracer) or graph.is_dynamic else _k_hops
-    found = run(graph, given, hops, bool(relabel_nodes), flow, bool(directed))
-    return _bare(found) if is_pattern(A) else found
+    nodes = _nodes(node_ids, graph.shape[0], "k_hop_subgraph")
+    run = _compiled_k_hops if isinstance(nodes, jax.core.Tracer) or graph.is_dynamic else _k_hops
+    part = run(graph, nodes, hops, bool(relabel_nodes), flow, bool(directed))
+    return part._replace(graph=like(A, part.graph))
 
 
-def _nodes(given: ArrayLike, count: int, what: str) -> Array:
+def _nodes(nodes: ArrayLike, count: int, what: str) -> Array:
     """Convert nodes to an array (n,), in numpy unless traced. Raises ShapeError and PatternError for other values."""
     expected = f"the nodes of jsparse.graph.{what} to be integers of shape (n,), from 0 to {count - 1}"
-    traced = isinstance(given, jax.core.Tracer)
-    array = jnp.atleast_1d(given) if traced else np.atleast_1d(host_array(given, expected))
+    traced = isinstance(nodes, jax.core.Tracer)
+    array = (jnp if traced else np).atleast_1d(known_or_traced(nodes, expected))
     if array.ndim != 1:
         raise ShapeError(f"Expected {expected}, but got shape {shorten(array.shape)}.")
     if array.dtype == np.bool_ and array.shape == (count,):
         return jnp.nonzero(array, size=count, fill_value=count)[0] if traced else np.flatnonzero(array)
-    array = array if array.size or traced else array.astype(np.int32)
     if not is_integer(array.dtype):
         raise PatternError(f"Expected {expected}, but got dtype {array.dtype} of shape {array.shape}.")
     if traced:
@@ -153,29 +152,29 @@ def _nodes(given: ArrayLike, count: int, what: str) -> Array:
     return array.astype(np.int32)
 
 
-def _induce_subgraph(graph: SparseTensor, given: Array, relabel: bool) -> Subgraph:
+def _induce_subgraph(graph: SparseTensor, nodes: Array, relabel: bool) -> Subgraph:
     """Make the subgraph of some nodes, by numpy if the nodes are a numpy array and the graph is static."""
     count, (target, source, *_) = graph.shape[0], coords(graph)
     number: Array
-    if isinstance(given, np.ndarray):
-        own: Array = np.arange(len(given), dtype=np.int32)
+    if isinstance(nodes, np.ndarray):
+        numbers: Array = np.arange(len(nodes), dtype=np.int32)
         number = np.full(count, -1, np.int32)
-        number[given] = own
+        number[nodes] = numbers
     else:
-        own = jnp.arange(len(given), dtype=np.int32)
-        number = jnp.full(count, -1, np.int32).at[given].set(own, mode="drop")
+        numbers = jnp.arange(len(nodes), dtype=np.int32)
+        number = jnp.full(count, -1, np.int32).at[nodes].set(numbers, mode="drop")
     is_kept = (_at(number, target, -1) >= 0) & (_at(number, source, -1) >= 0)
-    part, edges = _part(graph, is_kept, number if relabel else None, len(given))
-    return Subgraph(given, part, own, edges)
+    part, edges = _part(graph, is_kept, number if relabel else None, len(nodes))
+    return Subgraph(nodes, part, numbers, edges)
 
 
-def _k_hops(graph: SparseTensor, given: Array, hops: int, relabel: bool, flow: str, directed: bool) -> Subgraph:
+def _k_hops(graph: SparseTensor, seeds: Array, hops: int, relabel: bool, flow: str, directed: bool) -> Subgraph:
     """Make the subgraph within some hops, by numpy if the nodes are a numpy array and the graph is static."""
-    known, count = isinstance(given, np.ndarray), graph.shape[0]
+    known, count = isinstance(seeds, np.ndarray), graph.shape[0]
     xnp = np if known else jnp
     target, source, *_ = coords(graph)
     here, there = (target, source) if flow == "source_to_target" else (source, target)
-    reached = last = _mark_nodes(given, count)
+    reached = last = _mark_nodes(seeds, count)
     followed = xnp.zeros(graph.nse, bool)
     for _ in range(hops):
         hit = _at(last, here, False)
@@ -185,16 +184,11 @@ def _k_hops(graph: SparseTensor, given: Array, hops: int, relabel: bool, flow: s
     number = xnp.cumsum(reached, dtype=np.int32) - 1
     nodes = np.flatnonzero(reached) if known else jnp.nonzero(reached, size=count, fill_value=count)[0]
     part, edges = _part(graph, is_kept, number if relabel else None, len(nodes))
-    return Subgraph(nodes.astype(np.int32), part, _at(number, given, count), edges)
+    return Subgraph(nodes.astype(np.int32), part, _at(number, seeds, count), edges)
 
 
 _compiled_induced = jax.jit(_induce_subgraph, static_argnums=2)
 _compiled_k_hops = jax.jit(_k_hops, static_argnums=(2, 3, 4, 5))
-
-
-def _bare(found: Subgraph) -> Subgraph:
-    assert isinstance(found.graph, SparseTensor)
-    return found._replace(graph=found.graph.pattern)
 
 
 def _plain(graph: SparseTensor) -> SparseTensor:
@@ -228,12 +222,12 @@ def _part(graph: SparseTensor, is_kept: Array, number: Array | None, count: int)
         rows = [row[kept] if number is None or dim == 2 else number[row[kept]] for dim, row in enumerate(rows)]
         order = np.lexsort([rows[level.dim] for level in reversed(graph.format.levels)])
         kept = kept[order].astype(np.int32 if graph.nse < 2**31 else np.int64)
-        made = from_coords(np.stack(rows)[:, order], np.ones(len(kept), bool), shape, graph.format)
-        return SparseTensor(gather_values(graph.values, kept), made.pattern), kept
+        pattern = from_coords(np.stack(rows)[:, order], np.ones(len(kept), bool), shape, graph.format).pattern
+        return SparseTensor(gather_values(graph.values, kept), pattern), kept
     rows = [row if number is None or dim == 2 else _at(number, row, count) for dim, row in enumerate(rows)]
     placed = jnp.stack([jnp.where(is_kept, row, size) for row, size in zip(rows, shape, strict=True)])
-    made = from_coords(placed, jnp.arange(graph.nse, dtype=np.int32), shape, graph.format, nse=graph.nse)
-    edges = made.pattern.in_use(made.values, other=graph.nse)
-    pattern = made.pattern.propagate_overflow(graph.pattern)
+    slots = from_coords(placed, jnp.arange(graph.nse, dtype=np.int32), shape, graph.format, nse=graph.nse)
+    edges = slots.pattern.in_use(slots.values, other=graph.nse)
+    pattern = slots.pattern.propagate_overflow(graph.pattern)
     weights = graph.values.at[edges].get(mode="fill", fill_value=0)
     return SparseTensor._poison_on_overflow(weights, pattern), edges

@@ -28,7 +28,17 @@ def in_format(limit: Limit, tensor: SparseTensor, layout: Format | ComposedForma
     if layout == tensor.format:
         return tensor
     if isinstance(tensor, ComposedTensor):
-        tensor = _to_plain(limit, tensor)
+        # There may be many more rows than rows of blocks in the file.
+        if len({isinstance(part.pattern, Pattern) for part in tensor.pattern.parts}) > 1:
+            raise NotYetSupportedError(
+                f"Expected parts that are all static or all dynamic, to convert {tensor!r}. Load it without format=."
+            )
+        taken = 0
+        for part in tensor.pattern.parts:
+            plain, count = plain_format_of(part.format.blocks), part.core.nse * prod(part.inner)
+            taken += most_bytes(tensor.shape, plain, tensor.dtype.itemsize, count)
+        limit.check(taken, "its entries in csr or csf, from which other formats are made, take")
+        tensor = to_plain(tensor)
         if layout == tensor.format:
             return tensor
     rows = None if tensor.is_dynamic else lambda: list(np.asarray(tensor.to_coords()[0]))
@@ -48,20 +58,6 @@ def in_format(limit: Limit, tensor: SparseTensor, layout: Format | ComposedForma
             f"Expected the entries of {path} to fit {shorten(layout)} in the capacity "
             f"nse={tensor.nse:,}, but they do not. Load it without format=, and use A.asformat(format, nse=)."
         ) from error
-
-
-def _to_plain(limit: Limit, tensor: ComposedTensor) -> SparseTensor:
-    """Convert a composed tensor to csr, dcsr or csf. There may be many more rows than rows of blocks in the file."""
-    if len({isinstance(part.pattern, Pattern) for part in tensor.pattern.parts}) > 1:
-        raise NotYetSupportedError(
-            f"Expected parts that are all static or all dynamic, to convert {tensor!r}. Load it without format=."
-        )
-    taken = 0
-    for part in tensor.pattern.parts:
-        plain, count = plain_format_of(part.format.blocks), part.core.nse * prod(part.inner)
-        taken += most_bytes(tensor.shape, plain, tensor.dtype.itemsize, count)
-    limit.check(taken, "its entries in csr or csf, from which other formats are made, take")
-    return to_plain(tensor)
 
 
 def check_slots(limit: Limit, tensor: SparseTensor, layout: ComposedFormat, held: int) -> None:

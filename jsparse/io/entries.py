@@ -26,10 +26,10 @@ def text(entries: Mapping[str, np.ndarray], name: str) -> str:
 def check_index(what: str, pattern: Pattern | DynamicPattern, nse: int, arrays: Sequence[np.ndarray]) -> None:
     """Raise FileFormatError if the file has another nse, or other dtypes of index arrays, than a pattern made of it."""
     if pattern.nse != nse or any(array.dtype != pattern.index_dtype for array in arrays):
-        found = ", ".join(str(array.dtype) for array in arrays)
+        dtypes = ", ".join(str(array.dtype) for array in arrays)
         raise FileFormatError(
             f"Its {what} takes nse={pattern.nse} and index arrays of {pattern.index_dtype}, but it has nse={nse} and "
-            f"{found or 'none'}."
+            f"{dtypes or 'none'}."
         )
 
 

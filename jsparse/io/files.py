@@ -93,42 +93,23 @@ def load(
     limit = Limit.of(file, max_bytes)
     try:
         if suffix == ".npz":
-            return _from_archive(limit, format, dtype, sizes)
-        return _from_text(limit, suffix, format, dtype, sizes)
+            tensor = read_npz(limit, dtype)
+            _check_shape(file, tensor.shape, sizes)
+            return tensor if format is None else in_format(limit, tensor, Format.of(format, tensor.ndim))
+        coords, values, stored = read_frostt(limit, sizes) if suffix == ".tns" else read_matrix_market(limit)
+        _check_shape(file, stored, sizes)
+        layout = default_format(len(stored)) if format is None else Format.of(format, len(stored))
+        plain = layout if isinstance(layout, Format) else plain_format_of(layout.blocks)
+        target = target_dtype(values.dtype, dtype)
+        rows, held = list(coords), coords.nbytes + values.nbytes
+        limit.check_tensor(stored, plain, values.dtype, len(values), lambda: rows, held)
+        pattern, sums = sum_entries(file, rows, values, stored, plain, target)
+        return in_format(limit, SparseTensor(convert_values(file, sums, target), pattern), layout, held)
     except (MemoryError, PatternError) as error:  # the second names the levels that take it
         raise FileFormatError(
             f"Expected enough memory for the tensor of {shorten(str(file), 200)}, but there is too little: "
             f"{shorten(str(error).rstrip('.'), 200)}. Pass another format=, or a max_bytes= that is refused before."
         ) from error
-
-
-def _from_archive(
-    limit: Limit,
-    format: Format | ComposedFormat | str | None,
-    dtype: np.dtype | None,
-    sizes: tuple[int, ...] | None,
-) -> SparseTensor:
-    tensor = read_npz(limit, dtype)
-    _check_shape(limit.path, tensor.shape, sizes)
-    return tensor if format is None else in_format(limit, tensor, Format.of(format, tensor.ndim))
-
-
-def _from_text(
-    limit: Limit,
-    suffix: str,
-    format: Format | ComposedFormat | str | None,
-    dtype: np.dtype | None,
-    sizes: tuple[int, ...] | None,
-) -> SparseTensor:
-    coords, values, shape = read_frostt(limit, sizes) if suffix == ".tns" else read_matrix_market(limit)
-    _check_shape(limit.path, shape, sizes)
-    layout = default_format(len(shape)) if format is None else Format.of(format, len(shape))
-    plain = layout if isinstance(layout, Format) else plain_format_of(layout.blocks)
-    target = target_dtype(values.dtype, dtype)
-    rows, held = list(coords), coords.nbytes + values.nbytes
-    limit.check_tensor(shape, plain, values.dtype, len(values), lambda: rows, held)
-    pattern, sums = sum_entries(limit.path, rows, values, shape, plain, target)
-    return in_format(limit, SparseTensor(convert_values(limit.path, sums, target), pattern), layout, held)
 
 
 def _file(path: str | os.PathLike[str]) -> tuple[Path, str]:
@@ -142,9 +123,9 @@ def _file(path: str | os.PathLike[str]) -> tuple[Path, str]:
     return file, file.name.removesuffix(".gz")[-4:]
 
 
-def _check_shape(file: Path, found: tuple[int, ...], wanted: tuple[int, ...] | None) -> None:
-    if wanted not in (None, found):
-        raise ShapeError(f"Expected {file} to hold a tensor of shape {wanted}, but it has {found}. Leave shape= out.")
+def _check_shape(file: Path, stored: tuple[int, ...], shape: tuple[int, ...] | None) -> None:
+    if shape not in (None, stored):
+        raise ShapeError(f"Expected {file} to hold a tensor of shape {shape}, but it has {stored}. Leave shape= out.")
 
 
 def read_frostt(limit: Limit, shape: Sequence[int] | None) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
@@ -166,12 +147,8 @@ def read_frostt(limit: Limit, shape: Sequence[int] | None) -> tuple[np.ndarray, 
     coords = np.stack([row.astype(np.int64, copy=False) for row in rows])
     largest = np.full(ndim, LARGEST_SIZE) if shape is None else np.array(shape)
     fault = ((coords < 1) | (coords > largest[:, None])).any(axis=0)
-    if fault.any():
-        row = int(np.argmax(fault))
-        bounds = "2**62" if shape is None else f"{tuple(largest.tolist())}, as shape= says"
-        text.fail(
-            text.line_of(row), f"expected coordinates from 1 to {bounds}, but got {tuple(coords[:, row].tolist())}"
-        )
+    bounds = "2**62" if shape is None else f"{tuple(largest.tolist())}, as shape= says"
+    text.check_rows(fault, lambda n: f"coordinates from 1 to {bounds}, but got {tuple(coords[:, n].tolist())}")
     sizes = coords.max(axis=1) if shape is None else largest
     return coords - 1, values, tuple(sizes.tolist())
 

@@ -45,11 +45,11 @@ class Limit:
         Raises ShapeError if `max_bytes` is not a number of bytes, FileFormatError for a folder, a pipe or a device, and
         OSError if there is no file.
         """
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):  # reading a pipe may never end
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):  # reading a pipe may never end
             raise FileFormatError(f"Expected a regular file, but {shorten(str(path), 200)} is none. Copy it to one.")
         if max_bytes is None:
-            return Limit(path, LEAST + RATIO * found.st_size)
+            return Limit(path, LEAST + RATIO * status.st_size)
         try:
             most = -1 if isinstance(max_bytes, bool | np.bool_) else operator.index(max_bytes)
         except TypeError:
@@ -127,19 +127,12 @@ def _bytes(shape: Sequence[int], layout: Format, itemsize: int, rows: Sequence[n
         lengths += [array_length(role, parents, 0) for role in kind.arrays]
         if sum(lengths) * index_dtype(shape, lengths).itemsize > most:
             return sum(lengths) * index_dtype(shape, lengths).itemsize
-        parents = (
-            parents * shape[layout.levels[chain[0]].dim] if kind.is_full else _positions(shape, layout, rows, chain)
-        )
+        if kind.is_full:
+            parents *= shape[layout.levels[chain[0]].dim]
+        else:  # a level and the singletons below it
+            levels = layout.levels[: chain.stop]
+            sizes = tuple(shape[level.dim] for level in levels)
+            format = Format(tuple(Level(level.kind, n, level.unique) for n, level in enumerate(levels)))
+            parents = build([np.ascontiguousarray(rows[level.dim]) for level in levels], sizes, format).nse
         lengths += [parents for level in chain if layout.levels[level].kind.has_coordinates]
     return sum(lengths) * index_dtype(shape, lengths).itemsize + parents * itemsize
-
-
-def _positions(shape: Sequence[int], layout: Format, rows: Sequence[np.ndarray], chain: range) -> int:
-    """Return the number of positions of a chain, by building all levels down to its end.
-
-    A chain is a level and the singletons below it.
-    """
-    levels = layout.levels[: chain.stop]
-    sizes = tuple(shape[level.dim] for level in levels)
-    format = Format(tuple(Level(level.kind, n, level.unique) for n, level in enumerate(levels)))
-    return build([np.ascontiguousarray(rows[level.dim]) for level in levels], sizes, format).nse

@@ -43,7 +43,17 @@ def read_matrix_market(limit: Limit) -> tuple[np.ndarray, np.ndarray, tuple[int,
     kinds = [*([int, int] if header.layout == "coordinate" else []), *FIELDS[header.field]]
     columns = body.table(kinds, header.entries, copies=1 if header.symmetry == "general" else 2)
     if header.layout == "coordinate":
-        coords = _check_coordinates(body, header, columns[:2])
+        # Coordinates begin at 0 here. A symmetric matrix may store only one of two mirrored entries.
+        coords = np.stack([column.astype(np.int64, copy=False) - 1 for column in columns[:2]])
+        faults = [
+            (((coords < 0) | (coords >= np.array(header.shape)[:, None])).any(axis=0), f"from 1 to {header.shape}")
+        ]
+        if header.symmetry != "general":
+            faults.append((_is_mirrored(coords), f"of one triangle of a {header.symmetry} matrix"))
+        if header.symmetry == "skew-symmetric":
+            faults.append((coords[0] == coords[1], "off the diagonal of a skew-symmetric matrix"))
+        for fault, where in faults:
+            body.check_rows(fault, lambda n: f"coordinates {where}, but got {tuple((coords[:, n] + 1).tolist())}")  # noqa: B023
     else:
         coords = _dense_coordinates(header)
     values = _values(body, header, columns[len(kinds) - len(FIELDS[header.field]) :])
@@ -94,8 +104,8 @@ def _header(text: Text) -> _Header:
 def _sizes(text: Text, layout: str, symmetry: str) -> tuple[int, tuple[int, int], int]:
     """Return the line number of the sizes, the shape of the matrix, and the number of rows of the table."""
     number, line = 1, ""
-    for number, found in text.all_lines():  # noqa: B007  the last line, if none has sizes
-        if line := text.content(found):
+    for number, text_of_line in text.all_lines():  # noqa: B007  the last line, if none has sizes
+        if line := text.content(text_of_line):
             break
     count = 3 if layout == "coordinate" else 2
     words = line.split()
@@ -114,30 +124,14 @@ def _sizes(text: Text, layout: str, symmetry: str) -> tuple[int, tuple[int, int]
     return number, (m, n), triangle
 
 
-def _check_coordinates(body: Text, header: _Header, columns: list[np.ndarray]) -> np.ndarray:
-    """Check coordinates, and make them begin at 0. A symmetric matrix may store only one of two mirrored entries."""
-    coords = np.stack([column.astype(np.int64, copy=False) - 1 for column in columns])
-    faults = [(((coords < 0) | (coords >= np.array(header.shape)[:, None])).any(axis=0), f"from 1 to {header.shape}")]
-    if header.symmetry != "general":
-        faults.append((_is_mirrored(coords), f"of one triangle of a {header.symmetry} matrix"))
-    if header.symmetry == "skew-symmetric":
-        faults.append((coords[0] == coords[1], "off the diagonal of a skew-symmetric matrix"))
-    for fault, where in faults:
-        if fault.any():
-            row = int(np.argmax(fault))
-            got = tuple((coords[:, row] + 1).tolist())
-            body.fail(body.line_of(row), f"expected coordinates {where}, but got {got}")
-    return coords
-
-
 def _is_mirrored(coords: np.ndarray) -> np.ndarray:
     """Return a mask that is True for entries above the diagonal if the mirrored entry is stored, too."""
     twice = coords[0] < coords[1]
     below = coords[0] > coords[1]
     if not twice.any() or not below.any():  # nearly every file
         return np.zeros_like(twice)
-    mirrored, given = (np.ascontiguousarray(x.T).view("i8,i8").ravel() for x in (coords[::-1, twice], coords[:, below]))
-    twice[twice] = np.isin(mirrored, given)
+    mirrored, lower = (np.ascontiguousarray(x.T).view("i8,i8").ravel() for x in (coords[::-1, twice], coords[:, below]))
+    twice[twice] = np.isin(mirrored, lower)
     return twice
 
 
@@ -154,9 +148,7 @@ def _dense_coordinates(header: _Header) -> np.ndarray:
 
 def _values(body: Text, header: _Header, columns: list[np.ndarray]) -> np.ndarray:
     if header.field == "unsigned-integer":
-        if (negative := columns[0] < 0).any():
-            row = int(np.argmax(negative))
-            body.fail(body.line_of(row), f"expected an integer without a sign, but got {columns[0][row]}")
+        body.check_rows(columns[0] < 0, lambda n: f"an integer without a sign, but got {columns[0][n]}")
         return columns[0].astype(np.uint64, copy=False)
     if header.field != "complex":
         return columns[0] if columns else np.ones(header.entries)
@@ -169,14 +161,10 @@ def _add_mirrored(body: Text, header: _Header, coords: np.ndarray, values: np.nd
     """Return all entries of the matrix, including the mirrored ones. Zeros of a dense matrix are dropped."""
     if header.symmetry == "hermitian":
         fault = (coords[0] == coords[1]) & (values.imag != 0)
-        if fault.any():
-            row = int(np.argmax(fault))
-            body.fail(body.line_of(row), f"expected a real diagonal of a hermitian matrix, but got {values[row]}")
+        body.check_rows(fault, lambda n: f"a real diagonal of a hermitian matrix, but got {values[n]}")
     if header.symmetry == "skew-symmetric" and values.dtype.kind in "iu":
         fault = values == -(2**63) if values.dtype.kind == "i" else values >= 2**63  # all have a negative
-        if fault.any():
-            row = int(np.argmax(fault))
-            body.fail(body.line_of(row), f"expected an integer whose negative fits int64, but got {values[row]}")
+        body.check_rows(fault, lambda n: f"an integer whose negative fits int64, but got {values[n]}")
     if header.layout == "array":
         coords, values = coords[:, values != 0], values[values != 0]
     if header.symmetry == "general":

@@ -136,7 +136,11 @@ def _tensor(limit: Limit, entries: Mapping[str, np.ndarray], wanted: np.dtype | 
     if kind not in KINDS:
         raise FileFormatError(f"Its pattern is {shorten(kind)!r}, but this jsparse reads {', '.join(KINDS)}.")
     if kind == "composed":
-        return _read_composed(limit, shape, entries, wanted)
+        composition = read_parts(shape, entries)
+        nse, values = number(entries, "nse"), _values(entries)
+        if composition.nse != nse:
+            raise FileFormatError(f"Its {composition!r} takes nse={composition.nse}, but it has nse={nse}.")
+        return ComposedTensor(convert_values(limit.path, values, target_dtype(values.dtype, wanted)), composition)
     layout, nse = Format.plain(text(entries, "format"), len(shape)), number(entries, "nse")
     arrays = [entries[f"index_{n}"] for n in range(len(layout.arrays))]
     values = _values(entries)
@@ -151,15 +155,6 @@ def _tensor(limit: Limit, entries: Mapping[str, np.ndarray], wanted: np.dtype | 
     if not bool(pattern.overflowed):
         pattern.validate()
     return tensor.with_transpose() if kind == "transposed" else tensor
-
-
-def _read_composed(
-    limit: Limit, shape: tuple[int, ...], entries: Mapping[str, np.ndarray], wanted: np.dtype | None
-) -> ComposedTensor:
-    composition, nse, values = read_parts(shape, entries), number(entries, "nse"), _values(entries)
-    if composition.nse != nse:
-        raise FileFormatError(f"Its {composition!r} takes nse={composition.nse}, but it has nse={nse}.")
-    return ComposedTensor(convert_values(limit.path, values, target_dtype(values.dtype, wanted)), composition)
 
 
 def _values(entries: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -32,17 +32,17 @@ def part_entries(composition: Composition) -> dict[str, Array]:
     for n, part in enumerate(composition.parts):
         outer, rule = part.pattern, part.format.rule
         assert not isinstance(outer, DynamicType)
-        own: dict[str, Array] = {
+        of_part: dict[str, Array] = {
             "levels": np.array(part.format.blocks.notation),
             "slots": np.array(part.slots, np.int64),
             "pattern": np.array("static" if isinstance(outer, Pattern) else "dynamic"),
             "nse": np.array(outer.nse, np.int64),
         }
         if rule is not None:
-            own["rule"] = np.array(rule.name)
-            own["numbers"] = np.array([x or 0 for x in rule.numbers], np.int64)
-        own |= {f"index_{m}": array for m, array in enumerate(outer.arrays)}
-        entries |= {f"part_{n}_{name}": array for name, array in own.items()}
+            of_part["rule"] = np.array(rule.name)
+            of_part["numbers"] = np.array([x or 0 for x in rule.numbers], np.int64)
+        of_part |= {f"index_{m}": array for m, array in enumerate(outer.arrays)}
+        entries |= {f"part_{n}_{name}": array for name, array in of_part.items()}
     return entries
 
 
@@ -78,25 +78,34 @@ def _part(shape: tuple[int, ...], entries: Mapping[str, np.ndarray], at: str) ->
     check_index(f"{at}pattern", pattern, nse, arrays)
     part = Part.of(format, pattern, slots, shape)
     if part.has_slots and not (isinstance(pattern, DynamicPattern) and pattern.has_overflowed):
-        _check_slots(pattern if isinstance(pattern, Pattern) else pattern.to_static(), at)
+        # Each entry is stored once, in a slot of its own.
+        known = pattern if isinstance(pattern, Pattern) else pattern.to_static()
+        *index, slots_of_entries = known.arrays
+        Pattern.of_arrays(known.shape[:-1], Format(known.format.levels[:-1]), index)
+        ordered = np.sort(slots_of_entries)
+        repeated = ordered[1:][ordered[1:] == ordered[:-1]]
+        if len(repeated):
+            raise FileFormatError(
+                f"Its {at}pattern puts several entries into slot {repeated[0]}, but each has a slot of its own."
+            )
     return part
 
 
 def _rule(entries: Mapping[str, np.ndarray], at: str) -> SlotRule:
-    name, given = text(entries, f"{at}rule"), entries[f"{at}numbers"]
+    name, numbers = text(entries, f"{at}rule"), entries[f"{at}numbers"]
     rule = RULES.get(name)
     if rule is None:
         raise FileFormatError(f"Its {at}rule is {shorten(name)!r}, but this jsparse reads {', '.join(RULES)}.")
     count = len(rule().numbers)
-    if given.dtype.kind not in "iu" or given.shape != (count,) or (given < 0).any():
+    if numbers.dtype.kind not in "iu" or numbers.shape != (count,) or (numbers < 0).any():
         raise FileFormatError(
-            f"Its {at}numbers are {given.dtype} of shape {shorten(given.shape)}: {shorten(given.tolist())}. The "
+            f"Its {at}numbers are {numbers.dtype} of shape {shorten(numbers.shape)}: {shorten(numbers.tolist())}. The "
             f"rule {name} has {count}, which are integers of at least 0."
         )
-    made = rule(*[n or None for n in given.tolist()])
-    if not made.column_parts:
-        raise FileFormatError(f"Its {at}numbers divide the columns into {given[0]} parts, but there is at least one.")
-    return made
+    rule_of_slots = rule(*[n or None for n in numbers.tolist()])
+    if not rule_of_slots.column_parts:
+        raise FileFormatError(f"Its {at}numbers divide the columns into {numbers[0]} parts, but there is at least one.")
+    return rule_of_slots
 
 
 def _dynamic(type_: DynamicType, arrays: Sequence[np.ndarray], at: str) -> DynamicPattern:
@@ -112,14 +121,3 @@ def _dynamic(type_: DynamicType, arrays: Sequence[np.ndarray], at: str) -> Dynam
     if not pattern.has_overflowed:
         pattern.validate()
     return pattern
-
-
-def _check_slots(outer: Pattern, at: str) -> None:
-    """Raise PatternError or FileFormatError unless an outer pattern stores each entry once, in a slot of its own."""
-    *arrays, numbers = outer.arrays
-    Pattern.of_arrays(outer.shape[:-1], Format(outer.format.levels[:-1]), arrays)
-    ordered = np.sort(numbers)
-    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
-    if len(repeated):
-        slot = int(repeated[0])
-        raise FileFormatError(f"Its {at}pattern puts several entries into slot {slot}, but each has a slot of its own.")

@@ -72,6 +72,12 @@ class Text:
         where = f"{path}" if number is None else f"line {number:,} of {path}"
         raise FileFormatError(f"{what[0].upper()}{what[1:]}, in {shorten(where, 200)}.")
 
+    def check_rows(self, fault: np.ndarray | np.bool_, expected: Callable[[int], str]) -> None:
+        """Raise FileFormatError for the first row of the table that has a fault. `expected` is given its number."""
+        if fault.any():
+            row = int(np.argmax(fault))
+            self.fail(self.line_of(row), f"expected {expected(row)}")
+
     def table(self, kinds: Sequence[type], count: int | None = None, copies: int = 1) -> list[np.ndarray]:
         """Read the columns of the table: int64 (or uint64 for large numbers) for the kind int, float64 for other kinds.
 
@@ -87,22 +93,34 @@ class Text:
                 faults.append(fault.args[0])
         number = max(faults)  # the lines before it are right for one of the dtypes
         line = next(line for at, line in self.lines() if at == number)
-        self._check_row(number, line.split(), kinds)
+        words = line.split()
+        if len(words) != len(kinds):
+            self.fail(number, f"expected a row of {_numbers(len(kinds))}, but got {shorten(' '.join(words))!r}")
+        for word, kind in zip(words, kinds, strict=True):
+            try:
+                value = kind(word)
+            except ValueError:
+                value = None
+            # Python reads underscores, other digits than ASCII's, and integers of any length.
+            plain = value is not None and word.isascii() and "_" not in word
+            if not plain or (kind is int and not -(2**63) <= value < 2**64):
+                expected = "an integer of 64 bits" if kind is int else "a number"
+                self.fail(number, f"expected {expected}, but got {shorten(word)!r}")
         rows = f"rows of {_numbers(len(kinds))}, with integers that all fit int64 or all fit uint64"
         return self.fail(number, f"expected {rows}, but got {shorten(line)!r}")
 
     def _columns(self, dtype: np.dtype, count: int | None, copies: int) -> list[np.ndarray]:
         """Read the columns of a table in a structured dtype. Raises _FaultError for a line that numpy refuses."""
-        parts, found = [np.zeros(0, dtype)], 0
+        parts, total = [np.zeros(0, dtype)], 0
         for first, block in self._blocks():
             rows = self._parse_block(first, block, dtype)
-            found += len(rows)
-            if count is not None and found > count:
+            total += len(rows)
+            if count is not None and total > count:
                 self.fail(self.line_of(count), f"expected {count:,} rows, but got more")
-            self.limit.check(copies * WORK * found * dtype.itemsize, f"{found:,} rows of it take")
+            self.limit.check(copies * WORK * total * dtype.itemsize, f"{total:,} rows of it take")
             parts.append(rows)
-        if count is not None and found < count:
-            self.fail(self.line_of(count), f"expected {count:,} rows, but got {found:,}")
+        if count is not None and total < count:
+            self.fail(self.line_of(count), f"expected {count:,} rows, but got {total:,}")
         return [np.concatenate([part[name] for part in parts]) for name in dtype.names or ()]
 
     def _parse_block(self, first: int, block: str, dtype: np.dtype) -> np.ndarray:
@@ -135,30 +153,18 @@ class Text:
             if any(word.strip("+-")[:1].isdigit() and np.isinf(float(word)) for word in words):
                 self.fail(number, f"expected numbers that float64 holds, but got {shorten(' '.join(words))!r}")
 
-    def _check_row(self, number: int, words: Sequence[str], kinds: Sequence[type]) -> None:
-        if len(words) != len(kinds):
-            self.fail(number, f"expected a row of {_numbers(len(kinds))}, but got {shorten(' '.join(words))!r}")
-        for word, kind in zip(words, kinds, strict=True):
-            try:
-                valid = _parse(word, kind)
-            except ValueError:
-                valid = False
-            if not valid:
-                kept = "an integer of 64 bits" if kind is int else "a number"
-                self.fail(number, f"expected {kept}, but got {shorten(word)!r}")
-
     def _blocks(self) -> Iterator[tuple[int, str]]:
         """Yield blocks of complete lines, each with the number of its first line."""
-        number, rest = 1, ""
-        for more in self._read():
-            whole, newline, rest = (rest + more).rpartition("\n")
+        number, last_line = 1, ""  # a line that is not complete yet
+        for piece in self._read():
+            lines, newline, last_line = (last_line + piece).rpartition("\n")
             if newline:
-                yield from self._cut(number, whole)
-                number += whole.count("\n") + 1
-            if len(rest) > LONGEST:
+                yield from self._cut(number, lines)
+                number += lines.count("\n") + 1
+            if len(last_line) > LONGEST:
                 self.fail(number, f"expected lines of at most {LONGEST:,} characters")
-        if rest:
-            yield from self._cut(number, rest)
+        if last_line:
+            yield from self._cut(number, last_line)
 
     def _cut(self, number: int, text: str) -> Iterator[tuple[int, str]]:
         """Yield the lines of `text` after line `behind`. The first line of `text` has the number `number`."""
@@ -191,15 +197,6 @@ def _piece(file: IO[bytes], path: Path) -> bytes:
 
 def _numbers(count: int) -> str:
     return "one number" if count == 1 else f"{count} numbers"
-
-
-def _parse(word: str, kind: Callable[[str], Any]) -> bool:
-    """Return whether a word is a number in ASCII without underscores, and within 64 bits if `kind` is int.
-
-    Raises ValueError if `kind`, int or float, cannot parse the word.
-    """
-    number = kind(word)
-    return word.isascii() and "_" not in word and (kind is not int or -(2**63) <= number < 2**64)
 
 
 def write_table(path: Path, header: str, coords: np.ndarray, columns: Sequence[np.ndarray]) -> None:

@@ -11,13 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import cast
+from jsparse.convert.sums import may_overflow
 from jsparse.errors import DTypeError, shorten
 from jsparse.formats import Format, Pattern
 
 
-def target_dtype(found: Any, wanted: Any) -> np.dtype:
+def target_dtype(stored: Any, wanted: Any) -> np.dtype:
     """Return the dtype of a tensor: the wanted dtype, or by default the file's dtype in a width that JAX supports."""
-    return np.dtype(jax.dtypes.canonicalize_dtype(found if wanted is None else wanted))
+    return np.dtype(jax.dtypes.canonicalize_dtype(stored if wanted is None else wanted))
 
 
 def sum_entries(
@@ -31,7 +32,7 @@ def sum_entries(
     if values.dtype.kind in "iu" and jnp.issubdtype(target, jnp.inexact):
         values = values.astype(np.float64)
     pattern, sums = Pattern.of_entries(rows, values, shape, layout)
-    if values.dtype.kind in "iu" and _may_overflow(values):
+    if values.dtype.kind in "iu" and may_overflow(values, values.dtype):
         # v = 2**32 high + low. The sums of both parts fit int64 for any number of entries that memory has room for, and
         # the sum overflows if the sum of the high parts, with the carry, does not fit 32 bits.
         high, low = ((values >> 32).astype(np.int64), (values & 0xFFFFFFFF).astype(np.int64))
@@ -44,12 +45,6 @@ def sum_entries(
                 f"{values.dtype}, but one is out of its range. Pass dtype='float32' or another float."
             )
     return pattern, sums
-
-
-def _may_overflow(values: np.ndarray) -> bool:
-    """Return whether the sum of all absolute values could be out of the range of their dtype."""
-    largest = max(int(values.max(initial=0)), -int(values.min(initial=0)))
-    return largest * len(values) > np.iinfo(values.dtype).max
 
 
 def convert_values(path: Path, values: np.ndarray, target: np.dtype) -> np.ndarray:
@@ -67,25 +62,25 @@ def convert_values(path: Path, values: np.ndarray, target: np.dtype) -> np.ndarr
             )
         values = values.real
     with np.errstate(all="ignore"):
-        found = cast(values, target)
-    if not _is_in_range(values, found):
+        converted = cast(values, target)
+    if not _is_in_range(values, converted):
         other = "" if target == np.float32 else "Pass dtype='float32'. "
         raise DTypeError(
             f"Expected numbers that fit {target}, but {shorten(str(path), 200)} has {values.dtype} from "
             f"{shorten(values.min())} to {shorten(values.max())}. {other}For 64 bits, set "
             f"jax.config.update('jax_enable_x64', True)."
         )
-    return found
+    return converted
 
 
-def _is_in_range(values: np.ndarray, found: np.ndarray) -> bool:
+def _is_in_range(values: np.ndarray, converted: np.ndarray) -> bool:
     """Return whether the numbers are in the range of the dtype to which they were converted."""
-    if jnp.issubdtype(found.dtype, jnp.inexact):
-        return not values.size or bool((np.isfinite(found) | ~np.isfinite(values)).all())
-    if found.dtype == np.bool_ or not values.size:
+    if jnp.issubdtype(converted.dtype, jnp.inexact):
+        return not values.size or bool((np.isfinite(converted) | ~np.isfinite(values)).all())
+    if converted.dtype == np.bool_ or not values.size:
         return True
-    least, most = jnp.iinfo(found.dtype).min, jnp.iinfo(found.dtype).max
+    least, most = jnp.iinfo(converted.dtype).min, jnp.iinfo(converted.dtype).max
     if jnp.issubdtype(values.dtype, jnp.inexact):  # most + 1 is a power of two, which floats have
-        whole = np.trunc(values.astype(np.float64))
-        return bool(((whole >= least) & (whole < float(most + 1))).all())
+        rounded = np.trunc(values.astype(np.float64))
+        return bool(((rounded >= least) & (rounded < float(most + 1))).all())
     return least <= int(values.min()) and int(values.max()) <= most

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any
 
 import jax
@@ -91,30 +92,28 @@ class SparseAttention(linen.Module):
         There is no dropout if `deterministic`.
         """
         context = x if context is None else context
-        made = MultiHead.of(
-            self.num_heads,
-            jnp.shape(x)[-1],
-            jnp.shape(context)[-1],
-            qkv_features=self.qkv_features,
-            out_features=self.out_features,
-            num_kv_heads=self.num_kv_heads,
-            max_distance=self.max_distance,
-            use_bias=self.use_bias,
-        )
+        options = {field.name: getattr(self, field.name) for field in fields(MultiHead) if hasattr(self, field.name)}
+        sizes = MultiHead(in_features=jnp.shape(x)[-1], in_kv_features=jnp.shape(context)[-1], **options)
 
         def initialize_projection(key: jax.Array, name: str) -> dict[str, jax.Array]:
             keys = iter(jax.random.split(key, 2))
-            return made.initial_projection(name, lambda: next(keys), self.kernel_init, self.bias_init, self.param_dtype)
+            return sizes.initial_projection(
+                name, lambda: next(keys), self.kernel_init, self.bias_init, self.param_dtype
+            )
 
-        parameters = {name: self.param(name, initialize_projection, name) for name in made.projections()}
+        parameters = {name: self.param(name, initialize_projection, name) for name in sizes.projections()}
         relative = None
         if self.max_distance is not None:
-            relative = self.param("relative", lambda _: made.relative(self.param_dtype))
+            relative = self.param("relative", lambda _: sizes.relative(self.param_dtype))
         pattern = mask_pattern(self.mask if mask is None else mask)
-        if self.decode and self._has_cache(made, x, context, parameters):
-            return self._step(parameters, relative, x, pattern)
+        if self.decode and self._has_cache(sizes, x, context, parameters):
+            cache = KVCache(*(self.get_variable("cache", name) for name in CACHED))
+            result, cache = layer_step(parameters, relative, x, cache, pattern, dtype=self.dtype)
+            for name, array in zip(CACHED, (cache.key, cache.value, cache.index), strict=True):
+                self.put_variable("cache", name, array)
+            return result
         drops = bool(self.dropout_rate) and not deterministic and self.has_rng("dropout")
-        return made.apply(
+        return sizes.apply(
             parameters,
             relative,
             x,
@@ -125,26 +124,17 @@ class SparseAttention(linen.Module):
             dropout_key=self.make_rng("dropout") if drops else None,
         )
 
-    def _has_cache(self, made: MultiHead, x: ArrayLike, context: ArrayLike, parameters: Parameters) -> bool:
+    def _has_cache(self, sizes: MultiHead, x: ArrayLike, context: ArrayLike, parameters: Parameters) -> bool:
         """Return whether a KV cache exists already. If no cache exists, make a cache for x (..., length, in)."""
         if context is not x:
             raise ShapeError("Expected x alone in SparseAttention with decode=True, but got a context.")
-        found = bool(self.has_variable("cache", "cached_key"))
+        has_cache = bool(self.has_variable("cache", "cached_key"))
         dtype = self.dtype or parameters["key"]["kernel"].dtype
         *batch, length, _ = jnp.shape(x)
-        empty = KVCache.empty(batch, length, made.kv_heads, made.dim, dtype)
+        empty = KVCache.empty(batch, length, sizes.kv_heads, sizes.dim, dtype)
         for name, array in zip(CACHED, (empty.key, empty.value, empty.index), strict=True):
-            self.variable("cache", name, lambda made: made, array)
-        return found
-
-    def _step(
-        self, parameters: Parameters, relative: jax.Array | None, x: ArrayLike, pattern: PatternLike
-    ) -> jax.Array:
-        held = KVCache(*(self.get_variable("cache", name) for name in CACHED))
-        found, held = layer_step(parameters, relative, x, held, pattern, dtype=self.dtype)
-        for name, array in zip(CACHED, (held.key, held.value, held.index), strict=True):
-            self.put_variable("cache", name, array)
-        return found
+            self.variable("cache", name, lambda x: x, array)
+        return has_cache
 
 
 class TransformerBlock(linen.Module):
@@ -202,8 +192,7 @@ class TransformerBlock(linen.Module):
         hidden = linen.LayerNorm(name="mlp_norm", **dtypes)(x)
         hidden = jax.nn.gelu(linen.Dense(self.mlp_features or 4 * features, name="up", **dtypes)(hidden))
         hidden = linen.Dense(features, name="down", **dtypes)(hidden)
-        result: jax.Array = x + linen.Dropout(self.dropout_rate, deterministic=still)(hidden)
-        return result
+        return x + linen.Dropout(self.dropout_rate, deterministic=still)(hidden)
 
 
 class TransformerEncoder(linen.Module):
@@ -239,19 +228,9 @@ class TransformerEncoder(linen.Module):
     def __call__(self, x: Array, *, mask: PatternLike | None = None, deterministic: bool | None = None) -> jax.Array:
         """Apply the blocks to x (..., length, features), with `mask` in place of the encoder's mask if it is given."""
         check_sizes("TransformerEncoder", num_layers=self.num_layers)
+        names = [field.name for field in fields(TransformerBlock) if field.name not in ("name", "parent")]
+        options: dict[str, Any] = {name: getattr(self, name) for name in names}
         for number in range(self.num_layers):
-            block = TransformerBlock(
-                self.mask,
-                self.num_heads,
-                self.mlp_features,
-                self.num_kv_heads,
-                self.max_distance,
-                self.dropout_rate,
-                self.dtype,
-                self.param_dtype,
-                self.decode,
-                name=f"blocks_{number}",
-            )
+            block = TransformerBlock(**options, name=f"blocks_{number}")
             x = block(x, mask=mask, deterministic=deterministic)
-        result: jax.Array = linen.LayerNorm(dtype=self.dtype, param_dtype=self.param_dtype, name="norm")(x)
-        return result
+        return linen.LayerNorm(dtype=self.dtype, param_dtype=self.param_dtype, name="norm")(x)

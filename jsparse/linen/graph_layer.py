@@ -52,14 +52,14 @@ class GraphLayer(linen.Module, kw_only=True):
         name = type(self).__name__
         check_dtypes(name, dtype=self.dtype, param_dtype=self.param_dtype)
         options = {option.name: getattr(self, option.name) for option in _options(self._layer)}
-        made = self._layer.of_call(x, edge_features, **options)
+        definition = self._layer.of_call(x, edge_features, **options)
         initializers = Initializers(self.kernel_init, self.attention_init, self.bias_init)
-        drops = getattr(made, "dropout_rate", 0.0) and not deterministic and self.has_rng("dropout")
+        drops = getattr(definition, "dropout_rate", 0.0) and not deterministic and self.has_rng("dropout")
         p = {
             name: self.param(name, lambda key, of: of.initial_value(key, initializers, self.param_dtype), of)
-            for name, of in made.parameters().items()
+            for name, of in definition.parameters().items()
         }
-        return made.apply(
+        return definition.apply(
             p,
             graph,
             x,
@@ -76,9 +76,9 @@ def _options(layer: type[Layer]) -> list[Field[Any]]:
 
 def graph_layer(layer: type[Layer]) -> type[GraphLayer]:
     """Make the Linen module of a layer, with the name and options of the layer and a docstring."""
-    own = _options(layer)
-    held: dict[str, Any] = {x.name: x.default for x in own if x.default is not MISSING}
-    held |= {"_layer": layer, "__module__": "jsparse.linen", "__annotations__": {x.name: x.type for x in own}}
+    options = _options(layer)
+    held: dict[str, Any] = {x.name: x.default for x in options if x.default is not MISSING}
+    held |= {"_layer": layer, "__module__": "jsparse.linen", "__annotations__": {x.name: x.type for x in options}}
     call = "layer.init_with_output(jax.random.key(1), graph, x)[0]"
     held["__doc__"] = documentation(layer, EXAMPLE, call, COMMON, layer.inferred).replace(
         "\nArgs:\n", "\nAttributes:\n"

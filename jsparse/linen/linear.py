@@ -8,12 +8,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from flax import linen
 
 from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
-from jsparse.nn.linear import linear
+from jsparse.nn.linear import linear, normal_initializer
 from jsparse.nn.operands import sparse_or_dense
 from jsparse.tensor.composed import ComposedTensor, Composition
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
@@ -59,14 +58,11 @@ class SparseLinear(linen.Module, kw_only=True):
         if not isinstance(pattern, Pattern | Composition) or pattern.ndim not in (2, 4):
             raise ShapeError(f"Expected a Pattern (in, out), or one of blocks, in SparseLinear, but got {pattern!r}.")
         out = math.prod(pattern.shape[1::2])
-        init = self._initial_kernel if self.kernel_init is None else self.kernel_init
+        inputs = max(pattern.nse / max(out, 1), 1.0)
+        init = normal_initializer(inputs) if self.kernel_init is None else self.kernel_init
         values = self.param("kernel", init, (pattern.nse,), self.param_dtype)
         bias = self.param("bias", self.bias_init, (out,), self.param_dtype) if self.use_bias else None
         x = sparse_or_dense(x, type(self).__name__, "x (..., in)")
         if isinstance(pattern, Composition):
             return linear(x, ComposedTensor(values, pattern), bias, dtype=self.dtype)
         return linear(x, SparseTensor(values, pattern), bias, dtype=self.dtype)
-
-    def _initial_kernel(self, key: jax.Array, shape: tuple[int, ...], dtype: np.dtype) -> jax.Array:
-        inputs = max(self.pattern.nse / max(math.prod(self.pattern.shape[1::2]), 1), 1.0)
-        return jax.random.normal(key, shape, dtype) / jnp.sqrt(jnp.asarray(inputs, dtype))

@@ -66,8 +66,8 @@ def aggregate(graph: Graph, x: Features, reductions: str | Sequence[str] = "sum"
         return round_to_operands(reduce_neighbours(graph, source, reductions), graph, source)
     if not isinstance(reductions, tuple | list) or not reductions:
         raise ShapeError(f"Expected names of reductions in aggregate, but got {short_repr(reductions)}.")
-    found = (round_to_operands(reduce_neighbours(graph, source, name), graph, source) for name in reductions)
-    return jnp.stack(list(found), axis=1)
+    reduced = [round_to_operands(reduce_neighbours(graph, source, name), graph, source) for name in reductions]
+    return jnp.stack(reduced, axis=1)
 
 
 def reduce_neighbours(graph: Graph, x: jax.Array, reduction: str) -> jax.Array:
@@ -109,5 +109,5 @@ def counts(graph: Graph) -> jax.Array:
 
 def _greatest(graph: Graph, x: jax.Array) -> jax.Array:
     """Compute the maximum of the messages to each target, or 0 if the target gets no message."""
-    found = wide_sums(f"{indices_of(graph)},jf->if", graph, x, semiring="max_times")
-    return jnp.where(counts(graph)[:, None] > 0, found, 0)
+    greatest = wide_sums(f"{indices_of(graph)},jf->if", graph, x, semiring="max_times")
+    return jnp.where(counts(graph)[:, None] > 0, greatest, 0)

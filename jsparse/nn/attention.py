@@ -71,26 +71,24 @@ def multi_head_attention(
     """
     layer = "multi_head_attention"
     x, context = dense_array(x, layer, "x (..., n, in)"), dense_array(context, layer, "context (..., m, in)")
-    for name, given, projection in (("x", x, query), ("context", context, key), ("context", context, value)):
-        if given.ndim < 2 or jnp.ndim(projection.kernel) != 3 or given.shape[-1] != projection.kernel.shape[0]:
+    projected = []  # queries, keys and values (..., heads, length, dim)
+    for name, array, projection in (("x", x, query), ("context", context, key), ("context", context, value)):
+        if array.ndim < 2 or jnp.ndim(projection.kernel) != 3 or array.shape[-1] != projection.kernel.shape[0]:
             raise ShapeError(
                 f"Expected {name} (..., length, in) and kernels (in, heads, dim) in multi_head_attention, but got "
-                f"{given.shape} and {jnp.shape(projection.kernel)}."
+                f"{array.shape} and {jnp.shape(projection.kernel)}."
             )
-    q, k, v = (_heads(given, p) for given, p in ((x, query), (context, key), (context, value)))
-    found = sparse_attention(q, k, v, mask, bias=bias, dropout_rate=dropout_rate, dropout_key=dropout_key)
-    if jnp.ndim(out.kernel) != 3 or found.shape[-3] != out.kernel.shape[0] or found.shape[-1] != out.kernel.shape[1]:
+        of_heads = jnp.einsum("...nf,fhd->...hnd", array, projection.kernel)
+        projected.append(plus(of_heads, None if projection.bias is None else projection.bias[:, None]))
+    q, k, v = projected
+    attended = sparse_attention(q, k, v, mask, bias=bias, dropout_rate=dropout_rate, dropout_key=dropout_key)
+    heads, dim = attended.shape[-3], attended.shape[-1]
+    if jnp.ndim(out.kernel) != 3 or (heads, dim) != jnp.shape(out.kernel)[:2]:
         raise ShapeError(
-            f"Expected an output kernel (heads, dim, out) in multi_head_attention, for {found.shape[-3]} heads of "
-            f"{found.shape[-1]}, but got {jnp.shape(out.kernel)}."
+            f"Expected an output kernel (heads, dim, out) in multi_head_attention, for {heads} heads of "
+            f"{dim}, but got {jnp.shape(out.kernel)}."
         )
-    return plus(jnp.einsum("...hnd,hdo->...no", found, out.kernel), out.bias)
-
-
-def _heads(x: jax.Array, projection: Projection) -> jax.Array:
-    """Project x to queries, keys or values, an array (..., heads, length, dim)."""
-    found = jnp.einsum("...nf,fhd->...hnd", x, projection.kernel)
-    return plus(found, None if projection.bias is None else projection.bias[:, None])
+    return plus(jnp.einsum("...hnd,hdo->...no", attended, out.kernel), out.bias)
 
 
 def plus(x: jax.Array, bias: jax.Array | None) -> jax.Array:
@@ -125,90 +123,68 @@ def relative_bias(table: ArrayLike, mask: PatternLike, *, first: ArrayLike = 0) 
         raise ShapeError(f"Expected a table (heads, 2 d + 1) in relative_bias, but got {table.shape}.")
     most = table.shape[1] // 2
     rows, columns = SparseTensor(jnp.zeros(pattern.nse, table.dtype), pattern).coords
-    found = wide(table)[
-        :, jnp.clip(columns - (rows + first), -most, most) + most
-    ]  # its cotangent is a sum over entries
-    found = found if isinstance(pattern, Pattern) else jnp.where(columns < pattern.shape[1], found, 0)
-    return found.astype(table.dtype)
+    distances = jnp.clip(columns - (rows + first), -most, most)
+    biases = wide(table)[:, distances + most]  # its cotangent is a sum over entries
+    biases = biases if isinstance(pattern, Pattern) else jnp.where(columns < pattern.shape[1], biases, 0)
+    return biases.astype(table.dtype)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MultiHead:
-    """The sizes of attention with `num_heads` heads of queries and `kv_heads` heads of keys and values.
+    """The sizes of attention, by the names that they have in the layers of Flax.
 
     Attributes:
-        dim: the number of features of each head.
-        inputs: the number of features of the positions that attend (queries).
-        context: the number of features of the positions to which queries attend (keys and values).
-        out: the number of features of the result.
+        num_heads: the number of heads of queries.
+        in_features: the number of features of the positions that attend (queries).
+        in_kv_features: the number of features of the positions to which queries attend (keys and values).
+        qkv_features: the number of features of all heads together; None for `in_features`.
+        out_features: the number of features of the result; None for `in_features`.
+        num_kv_heads: the number of heads of keys and values; None for `num_heads`.
         max_distance: the largest distance that has a separate bias; None if there are no biases by relative position.
         use_bias: whether projections have biases.
+
+    Raises ShapeError if sizes are invalid, if num_kv_heads does not divide num_heads, or if num_heads does not divide
+    qkv_features.
     """
 
     num_heads: int
-    kv_heads: int
-    dim: int
-    inputs: int
-    context: int
-    out: int
+    in_features: int
+    in_kv_features: int
+    qkv_features: int | None
+    out_features: int | None
+    num_kv_heads: int | None
     max_distance: int | None
     use_bias: bool
 
-    @staticmethod
-    def of(
-        num_heads: int,
-        inputs: int,
-        context: int,
-        *,
-        qkv_features: int | None,
-        out_features: int | None,
-        num_kv_heads: int | None,
-        max_distance: int | None,
-        use_bias: bool,
-    ) -> MultiHead:
-        """Make a `MultiHead` from the sizes that Flax's layers take as arguments.
-
-        Raises ShapeError if sizes are invalid, if num_kv_heads does not divide num_heads, or if num_heads does not
-        divide qkv_features.
-        """
-        check_sizes("SparseAttention", num_heads=num_heads, in_features=inputs, in_kv_features=context)
-        check_sizes(
-            "SparseAttention",
-            optional=["num_kv_heads", "qkv_features", "out_features"],
-            num_kv_heads=num_kv_heads,
-            qkv_features=qkv_features,
-            out_features=out_features,
-        )
-        if max_distance is not None and (not isinstance(max_distance, int) or max_distance < 0):
+    def __post_init__(self) -> None:
+        names = ("num_heads", "in_features", "in_kv_features", "num_kv_heads", "qkv_features", "out_features")
+        check_sizes("SparseAttention", optional=names[3:], **{name: getattr(self, name) for name in names})
+        if self.max_distance is not None and (not isinstance(self.max_distance, int) or self.max_distance < 0):
             raise ShapeError(
-                f"Expected max_distance to be an integer from 0 in SparseAttention, but got {max_distance!r}."
+                f"Expected max_distance to be an integer from 0 in SparseAttention, but got {self.max_distance!r}."
             )
-        width, kv_heads = qkv_features or inputs, num_kv_heads or num_heads
-        if width % num_heads or num_heads % kv_heads:
+        width = self.qkv_features or self.in_features
+        if width % self.num_heads or self.num_heads % self.kv_heads:
             raise ShapeError(
                 f"Expected qkv_features to be a multiple of num_heads, and num_heads of num_kv_heads, in "
-                f"SparseAttention, but got {width}, {num_heads} and {kv_heads}."
+                f"SparseAttention, but got {width}, {self.num_heads} and {self.kv_heads}."
             )
-        return MultiHead(
-            num_heads=num_heads,
-            kv_heads=kv_heads,
-            dim=width // num_heads,
-            inputs=inputs,
-            context=context,
-            out=out_features or inputs,
-            max_distance=max_distance,
-            use_bias=use_bias,
-        )
+
+    @property
+    def kv_heads(self) -> int:
+        """The number of heads of keys and values."""
+        return self.num_kv_heads or self.num_heads
+
+    @property
+    def dim(self) -> int:
+        """The number of features of each head."""
+        return (self.qkv_features or self.in_features) // self.num_heads
 
     def projections(self) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
         """Return the input dimensions and the output dimensions of each projection's kernel, by name."""
-        keys = (self.context,), (self.kv_heads, self.dim)
-        return {
-            "query": ((self.inputs,), (self.num_heads, self.dim)),
-            "key": keys,
-            "value": keys,
-            "out": ((self.num_heads, self.dim), (self.out,)),
-        }
+        heads, keys = (self.num_heads, self.dim), ((self.in_kv_features,), (self.kv_heads, self.dim))
+        out = (self.out_features or self.in_features,)
+        return {"query": ((self.in_features,), heads), "key": keys, "value": keys, "out": (heads, out)}
 
     def initial_projection(
         self,
@@ -241,7 +217,7 @@ class MultiHead:
         dropout_rate: float,
         dropout_key: jax.Array | None,
     ) -> jax.Array:
-        """Attend from x (..., n, inputs) to the context (..., m, context); see `multi_head_attention`.
+        """Attend from x (..., n, in_features) to the context (..., m, in_kv_features); see `multi_head_attention`.
 
         For shorter sequences than the mask is made for, its leading part is the mask.
 
@@ -250,12 +226,9 @@ class MultiHead:
             relative: biases by relative position, or None.
             dtype: the dtype of the computation; None for the operands' dtype.
         """
-
-        cast, made = caster(dtype), projections_of(parameters, dtype)
-        x, context = (
-            cast(dense_array(given, "SparseAttention", expected))
-            for given, expected in ((x, "x (..., n, in)"), (context, "context (..., m, in)"))
-        )
+        cast = caster(dtype)
+        x = cast(dense_array(x, "SparseAttention", "x (..., n, in)"))
+        context = cast(dense_array(context, "SparseAttention", "context (..., m, in)"))
         mask = mask_pattern(mask)
         if x.ndim > 1 and context.ndim > 1:
             mask = leading_part(mask, x.shape[-2], context.shape[-2])
@@ -263,7 +236,7 @@ class MultiHead:
             x,
             context,
             mask,
-            **made,
+            **projections_of(parameters, dtype),
             bias=None if relative is None else relative_bias(cast(relative), mask),
             dropout_rate=dropout_rate,
             dropout_key=dropout_key,
@@ -279,8 +252,8 @@ def projections_of(parameters: Mapping[str, Mapping[str, ArrayLike]], dtype: DTy
     """Make projections from parameters, cast to a dtype. Each projection has a "kernel", and may have a "bias"."""
     cast = caster(dtype)
     return {
-        name: Projection(cast(own["kernel"]), cast(own["bias"]) if "bias" in own else None)
-        for name, own in parameters.items()
+        name: Projection(cast(arrays["kernel"]), cast(arrays["bias"]) if "bias" in arrays else None)
+        for name, arrays in parameters.items()
     }
 
 

@@ -10,13 +10,11 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike, DTypeLike
 
 from jsparse.errors import ShapeError
-from jsparse.formats import Pattern
 from jsparse.nn.attention import Projection, caster, mask_pattern, plus, projections_of, relative_bias
 from jsparse.nn.operands import dense_array
 from jsparse.ops.attention.decoding import check_causal, rows_of
 from jsparse.ops.attention.dot_product_attention import pattern_of_mask
 from jsparse.ops.attention.fused import Extra, attend
-from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import PatternLike
 
 
@@ -87,11 +85,28 @@ def attention_step(
     """
     x, pattern = dense_array(x, "attention_step", "x (..., n, in)"), mask_pattern(mask)
     check_causal(pattern, "attention_step")
-    q, k, v = (_by_length(x, projection) for projection in (query, key, value))
-    _check_step(x, k, cache, pattern)
+    # Queries, keys and values have the shape (..., length, heads, dim).
+    q, k, v = (plus(jnp.einsum("...nf,fhd->...nhd", x, to.kernel), to.bias) for to in (query, key, value))
+    length = pattern.shape[-1]
+    if x.ndim < 2 or not 1 <= x.shape[-2] <= length:
+        raise ShapeError(
+            f"Expected x (..., n, in), 1 to {length} positions, in a step of a decoder, but got {x.shape}."
+        )
+    expected = (*k.shape[:-3], length, *k.shape[-2:])
+    if cache.key.shape != expected or cache.value.shape != expected:
+        raise ShapeError(
+            f"Expected a KV cache of shape {expected} for x {x.shape} and a mask of shape {pattern.shape}, but got "
+            f"keys {cache.key.shape} and values {cache.value.shape}."
+        )
+    if not isinstance(cache.index, jax.core.Tracer) and int(cache.index) + x.shape[-2] > length:
+        raise ShapeError(
+            f"Expected at most {length} steps for a KV cache of length {length}, but {int(cache.index)} positions are "
+            f"written already, and x {x.shape} has {x.shape[-2]}. Begin with an empty cache, or make mask and cache "
+            f"longer."
+        )
     keys, values = (
-        jax.lax.dynamic_update_slice_in_dim(held, new.astype(held.dtype), cache.index, axis=-3)
-        for held, new in ((cache.key, k), (cache.value, v))
+        jax.lax.dynamic_update_slice_in_dim(cached, new.astype(cached.dtype), cache.index, axis=-3)
+        for cached, new in ((cache.key, k), (cache.value, v))
     )
     count = x.shape[-2]
     rows = rows_of(pattern, cache.index, count)
@@ -99,11 +114,14 @@ def attention_step(
     if relative is not None:
         bias = relative_bias(relative, rows, first=cache.index)
         added.append(Extra(bias, (*(False,) * (q.ndim - 3), True)))
-    read = _for_pattern(q, keys, values, pattern)
-    found = attend(q, *read, pattern_of_mask(rows, q, *read), None, added, lengths_first=True)
-    found = jnp.where(cache.index + count <= pattern.shape[-1], found, jnp.nan)
-    done = plus(jnp.einsum("...nhd,hdo->...no", found, out.kernel), out.bias)
-    return done, KVCache(keys, values, cache.index + count)
+    of_queries = keys, values
+    if pattern.ndim == 3 and keys.shape[-2] != q.shape[-2]:  # each query head has a pattern of its own
+        repeats = q.shape[-2] // keys.shape[-2]
+        of_queries = jnp.repeat(keys, repeats, -2), jnp.repeat(values, repeats, -2)
+    attended = attend(q, *of_queries, pattern_of_mask(rows, q, *of_queries), None, added, lengths_first=True)
+    attended = jnp.where(cache.index + count <= pattern.shape[-1], attended, jnp.nan)
+    result = plus(jnp.einsum("...nhd,hdo->...no", attended, out.kernel), out.bias)
+    return result, KVCache(keys, values, cache.index + count)
 
 
 def layer_step(
@@ -120,40 +138,3 @@ def layer_step(
     x = cast(dense_array(x, "SparseAttention", "x (..., n, in)"))
     table = None if relative is None else cast(relative)
     return attention_step(x, cache, mask, **projections_of(parameters, dtype), relative=table)
-
-
-def _by_length(x: jax.Array, projection: Projection) -> jax.Array:
-    """Project x to queries, keys or values, an array (..., length, heads, dim)."""
-    return plus(jnp.einsum("...nf,fhd->...nhd", x, projection.kernel), projection.bias)
-
-
-def _for_pattern(
-    q: jax.Array, keys: jax.Array, values: jax.Array, pattern: Pattern | DynamicPattern
-) -> tuple[jax.Array, jax.Array]:
-    """Repeat keys and values for each query head if the mask has a pattern for each head. Otherwise keep them."""
-    if pattern.ndim == 3 and keys.shape[-2] != q.shape[-2]:
-        return jnp.repeat(keys, q.shape[-2] // keys.shape[-2], -2), jnp.repeat(
-            values, q.shape[-2] // keys.shape[-2], -2
-        )
-    return keys, values
-
-
-def _check_step(x: jax.Array, k: jax.Array, cache: KVCache, pattern: Pattern | DynamicPattern) -> None:
-    """Raise ShapeError if a cache does not fit the next positions or the mask, or is known to have no room for them."""
-    length = pattern.shape[-1]
-    if x.ndim < 2 or not 1 <= x.shape[-2] <= length:
-        raise ShapeError(
-            f"Expected x (..., n, in), 1 to {length} positions, in a step of a decoder, but got {x.shape}."
-        )
-    wanted = (*k.shape[:-3], length, *k.shape[-2:])
-    if cache.key.shape != wanted or cache.value.shape != wanted:
-        raise ShapeError(
-            f"Expected a KV cache of shape {wanted} for x {x.shape} and a mask of shape {pattern.shape}, but got keys "
-            f"{cache.key.shape} and values {cache.value.shape}."
-        )
-    if not isinstance(cache.index, jax.core.Tracer) and int(cache.index) + x.shape[-2] > length:
-        raise ShapeError(
-            f"Expected at most {length} steps for a KV cache of length {length}, but {int(cache.index)} positions are "
-            f"written already, and x {x.shape} has {x.shape[-2]}. Begin with an empty cache, or make mask and cache "
-            f"longer."
-        )

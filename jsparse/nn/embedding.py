@@ -49,22 +49,22 @@ def embedding_bag(
             f"Expected a table (rows, features) and integers (bags, size) in embedding_bag, but got "
             f"{shorten(table.shape)}, and {ids.dtype} of shape {shorten(ids.shape)}."
         )
-    given = jnp.ones(ids.shape, table.dtype) if weights is None else jnp.asarray(weights)
-    if given.shape != ids.shape:
-        raise ShapeError(f"Expected weights {ids.shape} in embedding_bag, but got {shorten(given.shape)}.")
-    dtype = jnp.result_type(given, table)
-    given = wide(given) if reduction == "mean" else given  # it divides as well
-    found = evaluate(
+    factors = jnp.ones(ids.shape, table.dtype) if weights is None else jnp.asarray(weights)
+    if factors.shape != ids.shape:
+        raise ShapeError(f"Expected weights {ids.shape} in embedding_bag, but got {shorten(factors.shape)}.")
+    dtype = jnp.result_type(factors, table)
+    factors = wide(factors) if reduction == "mean" else factors  # it divides as well
+    rows = evaluate(
         f"out[b,f] {'max' if reduction == 'max' else '+'}= w[b,k] * table[ids[b,k],f]",
-        w=given,
+        w=factors,
         table=table,
         ids=ids,
         preferred_element_type=arithmetic_dtype(dtype.name),
     )
-    assert not isinstance(found, SparseTensor)
+    assert not isinstance(rows, SparseTensor)
     is_id = (ids >= 0) & (ids < table.shape[0])
     if reduction == "mean":
-        found = found * inverse(jnp.where(is_id, given, 0).sum(1, dtype=found.dtype))[:, None]
+        rows = rows * inverse(jnp.where(is_id, factors, 0).sum(1, dtype=rows.dtype))[:, None]
     elif reduction == "max":
-        found = jnp.where(is_id.any(1)[:, None], found, 0)
-    return found.astype(dtype)
+        rows = jnp.where(is_id.any(1)[:, None], rows, 0)
+    return rows.astype(dtype)

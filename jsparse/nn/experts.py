@@ -118,9 +118,9 @@ def mixture_of_experts(
 
 
 def _dense(text: str, **arguments: Any) -> jax.Array:
-    found = evaluate(text, **arguments)
-    assert not isinstance(found, SparseTensor)
-    return found
+    result = evaluate(text, **arguments)
+    assert not isinstance(result, SparseTensor)
+    return result
 
 
 def top_k_activations(x: TensorLike, k: int) -> SparseTensor:

@@ -58,8 +58,8 @@ class HeteroConv(Layer):
     inferred = ()
 
     def __post_init__(self) -> None:
-        given = self.convs.items() if isinstance(self.convs, Mapping) else self.convs
-        object.__setattr__(self, "convs", tuple(map(_check_layer, given)))  # a dictionary has no hash
+        pairs = self.convs.items() if isinstance(self.convs, Mapping) else self.convs
+        object.__setattr__(self, "convs", tuple(map(_check_layer, pairs)))  # a dictionary has no hash
         prefixes = [_prefix(relation) for relation, _ in self._pairs]
         if not prefixes or len(set(prefixes)) < len(prefixes):
             raise ShapeError(
@@ -110,7 +110,12 @@ class HeteroConv(Layer):
 
         Raises ShapeError and DTypeError for arguments that do not fit, and the errors of the layers.
         """
-        _check_mappings(graph=graph, x=x, edge_features={} if edge_features is None else edge_features)
+        for name, one in (("graph", graph), ("x", x), ("edge_features", edge_features)):
+            if not isinstance(one, Mapping) and not (name == "edge_features" and one is None):
+                raise DTypeError(
+                    f"Expected a dictionary as {name} of HeteroConv, of relations or of types of nodes, but got a "
+                    f"{type(one).__name__}."
+                )
         present = [(relation, conv) for relation, conv in self._pairs if relation in graph]
         if not present:
             known = [relation for relation, _ in self._pairs]
@@ -125,13 +130,13 @@ class HeteroConv(Layer):
             options: dict[str, Any] = {"dropout_key": key} if getattr(conv, "dropout_rate", 0.0) else {}
             if edge_features is not None and relation in edge_features:
                 options["edge_features"] = edge_features[relation]
-            own = {name: parameters[_prefix(relation) + name] for name in conv.parameters()}
+            weights = {name: parameters[_prefix(relation) + name] for name in conv.parameters()}
             ends: Any = _of_type(x, source, relation)
             if source != target:
                 ends = ends, _of_type(x, target, relation)
-            found = conv.apply(own, graph[relation], ends, dtype=dtype, **options)
-            arrived.setdefault(target, []).append(found)
-        return {target: _aggregate(found, self.aggr, target) for target, found in arrived.items()}
+            result = conv.apply(weights, graph[relation], ends, dtype=dtype, **options)
+            arrived.setdefault(target, []).append(result)
+        return {target: _aggregate(results, self.aggr, target) for target, results in arrived.items()}
 
 
 def _check_layer(pair: tuple[Relation, Layer]) -> tuple[Relation, Layer]:
@@ -154,15 +159,6 @@ def _prefix(relation: Relation) -> str:
     return "__".join(relation) + "__"
 
 
-def _check_mappings(**given: object) -> None:
-    for name, one in given.items():
-        if not isinstance(one, Mapping):
-            raise DTypeError(
-                f"Expected a dictionary as {name} of HeteroConv, of relations or of types of nodes, but got a "
-                f"{type(one).__name__}."
-            )
-
-
 def _of_type(x: Mapping[str, Features], name: str, relation: Relation) -> Features:
     """Return the features of a type of nodes. Raises ShapeError if `x` has no features of this type."""
     if name not in x:
@@ -173,18 +169,18 @@ def _of_type(x: Mapping[str, Features], name: str, relation: Relation) -> Featur
     return x[name]
 
 
-def _aggregate(found: list[jax.Array], aggr: str | None, target: str) -> jax.Array:
+def _aggregate(results: list[jax.Array], aggr: str | None, target: str) -> jax.Array:
     """Combine the results at one type of nodes. Raises ShapeError if shapes differ and aggr is not "cat"."""
     if aggr == "cat":
-        return jnp.concatenate(found, axis=-1)
-    if len({one.shape for one in found}) > 1:
+        return jnp.concatenate(results, axis=-1)
+    if len({one.shape for one in results}) > 1:
         raise ShapeError(
             f"Expected layers that give arrays of one shape for the nodes {target!r} in HeteroConv, but got "
-            f"{shorten([one.shape for one in found])}. Pass aggr='cat', or equal out_features."
+            f"{shorten([one.shape for one in results])}. Pass aggr='cat', or equal out_features."
         )
     if aggr is None:
-        return jnp.stack(found, axis=1)
+        return jnp.stack(results, axis=1)
     if aggr in ("min", "max"):
-        return reduce(jnp.minimum if aggr == "min" else jnp.maximum, found)
-    total = reduce(jnp.add, map(wide, found))
-    return (total / len(found) if aggr == "mean" else total).astype(jnp.result_type(*found))
+        return reduce(jnp.minimum if aggr == "min" else jnp.maximum, results)
+    total = reduce(jnp.add, map(wide, results))
+    return (total / len(results) if aggr == "mean" else total).astype(jnp.result_type(*results))

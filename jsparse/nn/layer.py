@@ -22,10 +22,6 @@ Initializer: TypeAlias = Callable[..., jax.Array]
 Arrays = Mapping[str, Any]
 
 
-def _constant(value: float) -> Initializer:
-    return lambda _, shape, dtype: jnp.full(shape, value, dtype)
-
-
 @dataclass(frozen=True)
 class Initializers:
     """The initializers of kernels, of vectors of attention, and of biases."""
@@ -49,16 +45,16 @@ class Parameter:
     kind: str | float = "kernel"
     batch: int = 0
 
-    def initial_value(self, key: jax.Array, given: Initializers, dtype: DTypeLike) -> jax.Array:
+    def initial_value(self, key: jax.Array, initializers: Initializers, dtype: DTypeLike) -> jax.Array:
         """Return the initial value. A kernel is initialized as a matrix, however many output axes it has."""
         if isinstance(self.kind, float):
-            return _constant(self.kind)(key, self.shape, dtype)
+            return jnp.full(self.shape, self.kind, dtype)
         if self.kind != "kernel":
-            return (given.bias if self.kind == "bias" else given.attention)(key, self.shape, dtype)
+            return getattr(initializers, self.kind)(key, self.shape, dtype)
         each, (inputs, *outputs) = prod(self.shape[: self.batch]), self.shape[self.batch :]
         keys = jax.random.split(key, each) if self.batch else [key]
-        found = [given.kernel(one, (inputs, prod(outputs)), dtype) for one in keys]
-        return jnp.stack(found).reshape(self.shape)
+        kernels = [initializers.kernel(one, (inputs, prod(outputs)), dtype) for one in keys]
+        return jnp.stack(kernels).reshape(self.shape)
 
 
 class Layer:
@@ -100,18 +96,18 @@ class Layer:
             kernel_init, attention_init, bias_init: functions (key, shape, dtype) for kernels, vectors of attention,
                 and biases; by default `lecun_normal`, `glorot_uniform` and `zeros` of `jax.nn.initializers`.
         """
-        given, parameters = initializers(kernel_init, attention_init, bias_init), self.parameters()
+        init, parameters = initializers(kernel_init, attention_init, bias_init), self.parameters()
         keys = jax.random.split(key, len(parameters))
-        both = zip(parameters.items(), keys, strict=True)
-        return {name: one.initial_value(own, given, param_dtype) for (name, one), own in both}
+        pairs = zip(parameters.items(), keys, strict=True)
+        return {name: one.initial_value(key, init, param_dtype) for (name, one), key in pairs}
 
     @classmethod
     def of_call(cls, x: Features, edge_features: SparseTensor | ArrayLike | None, **options: Any) -> Layer:
         """Make a layer with the given options, for the numbers of features that `x` and `edge_features` have."""
         name, sizes = cls.__name__, dict[str, Any]()
         if "in_features" in cls.inferred:
-            given = features(x, name, None)
-            sizes["in_features"] = tuple(one.shape[1] for one in given) if isinstance(given, tuple) else given.shape[1]
+            ends = features(x, name, None)
+            sizes["in_features"] = tuple(one.shape[1] for one in ends) if isinstance(ends, tuple) else ends.shape[1]
         if "edge_features" in cls.inferred and edge_features is not None and hasattr(cls, "edge_features"):
             sizes["edge_features"] = edge_array(edge_features, name, None).shape[-1]
         return cls(**options, **sizes)
@@ -147,17 +143,19 @@ class Layer:
                     "take them, if they are made with edge_features=, the number of features."
                 )
             options["edge_features"] = edge_array(edge_features, name, dtype)
-        given, weights = features(x, name, dtype), _cast_weights(graph, name, dtype)
+        x = features(x, name, dtype)
+        if dtype is not None and not is_pattern(graph):
+            graph = as_tensor(graph, f"nn.{name}").astype(dtype)
         p = {name: jnp.asarray(one) if dtype is None else jnp.asarray(one, dtype) for name, one in parameters.items()}
-        return self._apply(p, weights, given, **options)
+        return self._apply(p, graph, x, **options)
 
 
 def initializers(
     kernel_init: Initializer | None, attention_init: Initializer | None, bias_init: Initializer | None
 ) -> Initializers:
     """Return the given initializers. A default initializer replaces each None."""
-    given = {"kernel": kernel_init, "attention": attention_init, "bias": bias_init}
-    return Initializers(**{name: init for name, init in given.items() if init is not None})
+    functions = {"kernel": kernel_init, "attention": attention_init, "bias": bias_init}
+    return Initializers(**{name: init for name, init in functions.items() if init is not None})
 
 
 def check_sizes(layer: str, *, pairs: Sequence[str] = (), optional: Sequence[str] = (), **sizes: Any) -> None:
@@ -165,14 +163,12 @@ def check_sizes(layer: str, *, pairs: Sequence[str] = (), optional: Sequence[str
 
     The sizes that `pairs` names may be pairs of positive integers. The sizes that `optional` names may be None.
     """
-    for name, given in sizes.items():
-        several = name in pairs and isinstance(given, tuple) and len(given) == 2
-        if not (given is None and name in optional) and not all(map(_is_size, given if several else (given,))):
-            raise ShapeError(f"Expected {name} to be a positive integer in {layer}, but got {short_repr(given)}.")
-
-
-def _is_size(x: object) -> bool:
-    return isinstance(x, int | np.integer) and not isinstance(x, bool) and bool(x > 0)
+    for name, size in sizes.items():
+        if size is None and name in optional:
+            continue
+        for one in size if name in pairs and isinstance(size, tuple) and len(size) == 2 else (size,):
+            if isinstance(one, bool) or not isinstance(one, int | np.integer) or one <= 0:
+                raise ShapeError(f"Expected {name} to be a positive integer in {layer}, but got {short_repr(size)}.")
 
 
 def features(x: Features, layer: str, dtype: DTypeLike | None) -> Any:
@@ -184,10 +180,10 @@ def features(x: Features, layer: str, dtype: DTypeLike | None) -> Any:
         if len(x) != 2:
             raise ShapeError(f"Expected an array, or a pair (x_source, x_target), in {layer}, but got {len(x)} arrays.")
         return tuple(features(each, layer, dtype) for each in x)
-    found = sparse_or_dense(x, layer, "features (nodes, in)", " The graph is the first argument.", dtype)
-    if found.ndim != 2:
-        raise ShapeError(f"Expected features (nodes, in) of {layer}, but got shape {shorten(found.shape)}.")
-    return found
+    array = sparse_or_dense(x, layer, "features (nodes, in)", " The graph is the first argument.", dtype)
+    if array.ndim != 2:
+        raise ShapeError(f"Expected features (nodes, in) of {layer}, but got shape {shorten(array.shape)}.")
+    return array
 
 
 def edge_array(x: SparseTensor | ArrayLike, layer: str, dtype: DTypeLike | None) -> SparseTensor | jax.Array:
@@ -197,15 +193,10 @@ def edge_array(x: SparseTensor | ArrayLike, layer: str, dtype: DTypeLike | None)
     """
     if isinstance(x, SparseTensor):
         return x if dtype is None else x.astype(dtype)
-    found = dense_array(x, layer, "edge_features (nse, features)")
-    if found.ndim != 2:
-        raise ShapeError(f"Expected edge_features (nse, features) of {layer}, but got shape {shorten(found.shape)}.")
-    return found if dtype is None else found.astype(dtype)
-
-
-def _cast_weights(graph: Graph, layer: str, dtype: DTypeLike | None) -> Graph:
-    """Convert the weights of a graph to a dtype. None keeps their dtype."""
-    return graph if dtype is None or is_pattern(graph) else as_tensor(graph, f"nn.{layer}").astype(dtype)
+    array = dense_array(x, layer, "edge_features (nse, features)")
+    if array.ndim != 2:
+        raise ShapeError(f"Expected edge_features (nse, features) of {layer}, but got shape {shorten(array.shape)}.")
+    return array if dtype is None else array.astype(dtype)
 
 
 def check_dtypes(layer: str, **dtypes: Any) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from math import prod
 
 import jax
+import jax.numpy as jnp
 from jax.typing import ArrayLike, DTypeLike
 
 from jsparse.errors import DTypeError, ShapeError
+from jsparse.nn.layer import Initializer
 from jsparse.nn.operands import dense_array, plus_bias, round_to_operands, sparse_or_dense, wide_sums
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
@@ -32,7 +34,12 @@ def linear(
 
     Raises DTypeError if the weight is no SparseTensor, ShapeError for shapes that do not fit.
     """
-    x, weight, bias = _cast(x, weight, bias, dtype, "linear")
+    x = sparse_or_dense(x, "linear", "x (..., in)", dtype=dtype)
+    if not isinstance(weight, SparseTensor):
+        raise DTypeError(f"Expected a SparseTensor as the weight of linear, but got a {type(weight).__name__}.")
+    bias = None if bias is None else dense_array(bias, "linear", "a bias (out,)")
+    if dtype is not None:
+        weight, bias = weight.astype(dtype), None if bias is None else bias.astype(dtype)
     inputs, out = weight.shape[::2], prod(weight.shape[1::2])
     if weight.ndim not in (2, 4) or not x.ndim or x.shape[-1] != prod(inputs):
         expected = "(in / b, out / c, b, c)" if weight.ndim == 4 else "(in, out)"
@@ -41,8 +48,8 @@ def linear(
         )
     rows = x.reshape(prod(x.shape[:-1]), *inputs)
     text = "ni,ij->nj" if weight.ndim == 2 else "nik,ijkl->njl"
-    found = plus_bias(wide_sums(text, rows, weight).reshape(rows.shape[0], out), bias, "linear")
-    return round_to_operands(found, x, weight, bias).reshape(*x.shape[:-1], out)
+    sums = plus_bias(wide_sums(text, rows, weight).reshape(rows.shape[0], out), bias, "linear")
+    return round_to_operands(sums, x, weight, bias).reshape(*x.shape[:-1], out)
 
 
 def block_linear(
@@ -59,14 +66,6 @@ def block_linear(
     return linear(x, weight, bias, dtype=dtype)
 
 
-def _cast(
-    x: TensorLike, weight: SparseTensor, bias: ArrayLike | None, dtype: DTypeLike | None, layer: str
-) -> tuple[SparseTensor | jax.Array, SparseTensor, jax.Array | None]:
-    """Convert the operands to a dtype. None keeps the dtypes. Raises DTypeError if the weight is no SparseTensor."""
-    x = sparse_or_dense(x, layer, "x (..., in)", dtype=dtype)
-    if not isinstance(weight, SparseTensor):
-        raise DTypeError(f"Expected a SparseTensor as the weight of {layer}, but got a {type(weight).__name__}.")
-    bias = None if bias is None else dense_array(bias, layer, "a bias (out,)")
-    if dtype is None:
-        return x, weight, bias
-    return x, weight.astype(dtype), None if bias is None else bias.astype(dtype)
+def normal_initializer(inputs: float) -> Initializer:
+    """Return an initializer that draws normal numbers with variance 1 / inputs."""
+    return lambda key, shape, dtype: jax.random.normal(key, shape, dtype) / jnp.sqrt(jnp.asarray(inputs, dtype))

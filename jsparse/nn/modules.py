@@ -22,8 +22,7 @@ kernel_init, attention_init, bias_init: functions (key, shape, dtype) for kernel
 
 def layers_of(module: ModuleType) -> list[type[Layer]]:
     """List the layers that a Python module exports."""
-    found = vars(module).values()
-    return [x for x in found if isinstance(x, type) and issubclass(x, Layer) and x is not Layer]
+    return [x for x in vars(module).values() if isinstance(x, type) and issubclass(x, Layer) and x is not Layer]
 
 
 def documentation(
@@ -39,22 +38,18 @@ def documentation(
         more: the entries of "Args:" for the options that only the module has.
         without: options that the module does not have.
     """
-    name, (head, entries) = layer.__name__, _sections(layer)
-    made = re.search(rf">>> layer = jsparse\.nn\.{name}\((.*)\)\n", head)
-    if made is None:
+    name = layer.__name__
+    head, _, sections = (getdoc(layer) or "").partition("\n\nArgs:\n")
+    entries = re.split(r"\n    (?=\S)", sections.partition("\n\n")[0].strip())
+    match = re.search(rf">>> layer = jsparse\.nn\.{name}\((.*)\)\n", head)
+    if match is None:
         return head  # python -OO drops docstrings
-    args = made[1].removeprefix("4, ") if "in_features" in without else made[1]
+    args = match[1].removeprefix("4, ") if "in_features" in without else match[1]
     lines = "\n    ".join(line.format(name=name, args=args) for line in example)
-    head = head.replace(made[0], lines + "\n").replace("layer.apply(layer.init(jax.random.key(1)), graph, x)", call)
+    head = head.replace(match[0], lines + "\n").replace("layer.apply(layer.init(jax.random.key(1)), graph, x)", call)
     kept = [entry for entry in entries if entry.partition(":")[0] not in without]
-    given = "\n".join("    " + line for line in "\n".join([*kept, more.strip()]).splitlines())
+    options = "\n".join("    " + line for line in "\n".join([*kept, more.strip()]).splitlines())
     return (
-        f"{head}\n\nArgs:\n{given}\n\nCalls raise ShapeError for shapes that do not fit, and DTypeError for a dense "
+        f"{head}\n\nArgs:\n{options}\n\nCalls raise ShapeError for shapes that do not fit, and DTypeError for a dense "
         "graph.\n"
     )
-
-
-def _sections(layer: type[Layer]) -> tuple[str, list[str]]:
-    """Return the text of a layer's docstring before "Args:", and the entries of "Args:"."""
-    head, _, rest = (getdoc(layer) or "").partition("\n\nArgs:\n")
-    return head, re.split(r"\n    (?=\S)", rest.partition("\n\n")[0].strip())

@@ -40,18 +40,18 @@ def operands(
     graph that is not square raises ShapeError, too.
     """
     source, target = sides(x, layer, sparse=sparse)
-    found = sparse_graph(graph, source, layer)
+    tensor = sparse_graph(graph, source, layer)
     square = square or source is target
-    if len(found.shape) not in (2, 3) or (square and found.shape[0] != found.shape[1]):
+    if len(tensor.shape) not in (2, 3) or (square and tensor.shape[0] != tensor.shape[1]):
         expected = "a square matrix, a row and a column for each node," if square else "a matrix (targets, sources)"
-        raise ShapeError(f"Expected {expected} as the graph of {layer}, but got shape {shorten(found.shape)}.")
-    for name, given, size in (("sources", source, found.shape[1]), ("targets", target, found.shape[0])):
-        if given.ndim != 2 or given.shape[0] != size:
+        raise ShapeError(f"Expected {expected} as the graph of {layer}, but got shape {shorten(tensor.shape)}.")
+    for name, array, size in (("sources", source, tensor.shape[1]), ("targets", target, tensor.shape[0])):
+        if array.ndim != 2 or array.shape[0] != size:
             raise ShapeError(
-                f"Expected features ({size}, in) of the {name} in {layer}, for a graph {shorten(found.shape)}, but "
-                f"got {shorten(given.shape)}. Rows of a graph are targets, and columns are sources."
+                f"Expected features ({size}, in) of the {name} in {layer}, for a graph {shorten(tensor.shape)}, but "
+                f"got {shorten(array.shape)}. Rows of a graph are targets, and columns are sources."
             )
-    return found, source, target
+    return tensor, source, target
 
 
 def sparse_graph(graph: Any, x: SparseTensor | jax.Array, layer: str) -> Graph:
@@ -85,10 +85,10 @@ def sparse_or_dense(
 
     Sparse arrays of scipy and of JAX become SparseTensors. Raises DTypeError unless `x` is an array of numbers.
     """
-    found = as_sparse_operand(x, f"jsparse.nn.{layer}")
-    is_sparse = isinstance(found, SparseTensor)
-    found = as_tensor(found, f"nn.{layer}") if is_sparse else dense_array(x, layer, expected, hint)
-    return found if dtype is None else found.astype(dtype)
+    operand = as_sparse_operand(x, f"jsparse.nn.{layer}")
+    is_sparse = isinstance(operand, SparseTensor)
+    operand = as_tensor(operand, f"nn.{layer}") if is_sparse else dense_array(x, layer, expected, hint)
+    return operand if dtype is None else operand.astype(dtype)
 
 
 def dense_array(x: Any, layer: str, expected: str, hint: str = "") -> jax.Array:
@@ -111,8 +111,8 @@ def id_array(x: TensorLike, layer: str, expected: str, size: int) -> jax.Array:
     Raises DTypeError as `dense_array` does. The layer has to check that the ids are integers.
     """
     on_host = not (isinstance(x, jax.Array | SparseTensor) or is_pattern(x))
-    given: Any = host_array(x, f"{expected} of {layer}") if on_host else dense_array(x, layer, expected)
-    return jnp.asarray(index_numbers(given, size) if is_integer(given.dtype) else given)
+    ids: Any = host_array(x, f"{expected} of {layer}") if on_host else dense_array(x, layer, expected)
+    return jnp.asarray(index_numbers(ids, size) if is_integer(ids.dtype) else ids)
 
 
 def _features(x: TensorLike, layer: str, sparse: bool) -> SparseTensor | jax.Array:
@@ -122,8 +122,7 @@ def _features(x: TensorLike, layer: str, sparse: bool) -> SparseTensor | jax.Arr
 
 def pattern_of_graph(graph: Graph) -> Pattern | DynamicPattern:
     """Return the pattern of a graph, without the weights."""
-    found: Pattern | DynamicPattern = graph if is_pattern(graph) else graph.pattern  # type: ignore[assignment, union-attr]
-    return found
+    return graph if is_pattern(graph) else graph.pattern  # type: ignore[return-value, union-attr]
 
 
 def floating(x: SparseTensor | jax.Array) -> Any:
@@ -135,10 +134,10 @@ def check_bias(bias: ArrayLike | None, shape: tuple[int, ...], layer: str, name:
     """Convert the bias to an array, or keep None. Raises ShapeError for another shape."""
     if bias is None:
         return None
-    found = dense_array(bias, layer, f"a {name} {shape}")
-    if found.shape != shape:
-        raise ShapeError(f"Expected a {name} {shape} in {layer}, but got {shorten(found.shape)}.")
-    return found
+    array = dense_array(bias, layer, f"a {name} {shape}")
+    if array.shape != shape:
+        raise ShapeError(f"Expected a {name} {shape} in {layer}, but got {shorten(array.shape)}.")
+    return array
 
 
 def plus_bias(x: jax.Array, bias: ArrayLike | None, layer: str, name: str = "bias") -> jax.Array:
@@ -146,8 +145,8 @@ def plus_bias(x: jax.Array, bias: ArrayLike | None, layer: str, name: str = "bia
 
     Raises ShapeError if a bias does not have the shape of x without axis 0.
     """
-    found = check_bias(bias, x.shape[1:], layer, name)
-    return x if found is None else x + wide(found)  # so the bias' cotangent, the sum of all rows, is not rounded either
+    array = check_bias(bias, x.shape[1:], layer, name)
+    return x if array is None else x + wide(array)  # so the bias' cotangent, the sum of all rows, is not rounded either
 
 
 def check_same_features(source: jax.Array, target: jax.Array, layer: str) -> None:
@@ -169,11 +168,11 @@ def own_part(target: SparseTensor | jax.Array, root: ArrayLike, out: int, layer:
 
 def check_kernel(kernel: ArrayLike, inputs: int, ndim: int, layer: str, name: str = "kernel") -> jax.Array:
     """Convert the kernel to an array. Raises ShapeError unless its rank is `ndim` and axis 0 has the size `inputs`."""
-    found = dense_array(kernel, layer, f"a {name} (in, ...)")
-    if found.ndim != ndim or found.shape[0] != inputs:
+    array = dense_array(kernel, layer, f"a {name} (in, ...)")
+    if array.ndim != ndim or array.shape[0] != inputs:
         expected = {2: f"({inputs}, out)", 3: f"({inputs}, heads, dim)"}[ndim]
-        raise ShapeError(f"Expected a {name} {expected} in {layer}, but got {shorten(found.shape)}.")
-    return found
+        raise ShapeError(f"Expected a {name} {expected} in {layer}, but got {shorten(array.shape)}.")
+    return array
 
 
 def at_edges(
@@ -188,24 +187,23 @@ def at_edges(
     if len(output) < like.ndim:
         arrays = *arrays, jnp.ones(like.shape[2], arrays[0].dtype)
         text = f"{inputs},k->ijk{output[2:]}"
-    found = einsum(text, *arrays, out_format=like, preferred_element_type=dtype)
-    assert isinstance(found, SparseTensor)
-    return found
+    result = einsum(text, *arrays, out_format=like, preferred_element_type=dtype)
+    assert isinstance(result, SparseTensor)
+    return result
 
 
 def dense_sums(text: str, *arguments: PatternLike | ArrayLike, **options: Any) -> jax.Array:
     """Compute an einsum with a dense result."""
-    found = einsum(text, *arguments, out_format="dense", **options)
-    assert not isinstance(found, SparseTensor)
-    return found
+    result = einsum(text, *arguments, out_format="dense", **options)
+    assert not isinstance(result, SparseTensor)
+    return result
 
 
 def wide_sums(text: str, *arguments: PatternLike | ArrayLike, **options: Any) -> jax.Array:
     """Compute an einsum with a dense result, in float32 where `dense_sums` would return a narrow float."""
     kinds = {is_pattern(x) for x in arguments}
-    dtype = (
-        None if kinds == {True} else arithmetic_dtype(_dtype_of_operands(*arguments).name)
-    )  # patterns alone are counted
+    # Patterns alone are counted.
+    dtype = None if kinds == {True} else arithmetic_dtype(_dtype_of_operands(*arguments).name)
     return dense_sums(text, *arguments, preferred_element_type=dtype, **options)
 
 
@@ -228,5 +226,5 @@ def round_to_operands(x: jax.Array, *operands: PatternLike | ArrayLike | None) -
 
 
 def _dtype_of_operands(*operands: PatternLike | ArrayLike | None) -> np.dtype:
-    given = (x for x in operands if x is not None and not is_pattern(x))
-    return common_dtype(*(x.dtype if hasattr(x, "dtype") else jnp.asarray(x).dtype for x in given))
+    arrays = (x for x in operands if x is not None and not is_pattern(x))
+    return common_dtype(*(x.dtype if hasattr(x, "dtype") else jnp.asarray(x).dtype for x in arrays))

@@ -41,8 +41,8 @@ def pool(x: TensorLike, graph_of: ArrayLike, size: int, reduction: str = "sum") 
             greatest = jax.ops.segment_max(x, graph_of, size)
         return jnp.where(counts > 0, greatest, 0)
     sums = row_sums(wide(x), [graph_of], (size,))
-    found = sums if reduction == "sum" else sums / jnp.maximum(counts, 1).astype(sums.dtype)
-    return found.astype(x.dtype)
+    result = sums if reduction == "sum" else sums / jnp.maximum(counts, 1).astype(sums.dtype)
+    return result.astype(x.dtype)
 
 
 def attention_pool(x: ArrayLike, scores: ArrayLike, graph_of: ArrayLike, size: int) -> jax.Array:
@@ -64,25 +64,25 @@ def attention_pool(x: ArrayLike, scores: ArrayLike, graph_of: ArrayLike, size: i
     Raises ShapeError for shapes that do not fit.
     """
     rows, owner = _check_features(x, graph_of, size, "attention_pool")
-    given: jax.Array = dense_array(scores, "attention_pool", "scores (nodes,)")
-    dtype = jnp.result_type(rows, given)
-    rows, given = wide(rows), wide(given)
-    if given.shape != owner.shape or rows.ndim != 2:
+    logits: jax.Array = dense_array(scores, "attention_pool", "scores (nodes,)")
+    dtype = jnp.result_type(rows, logits)
+    rows, logits = wide(rows), wide(logits)
+    if logits.shape != owner.shape or rows.ndim != 2:
         raise ShapeError(
             f"Expected features (nodes, features) and a score for each node in attention_pool, but got "
-            f"{shorten(rows.shape)} and {shorten(given.shape)}."
+            f"{shorten(rows.shape)} and {shorten(logits.shape)}."
         )
     if not size:  # JAX gathers nothing from an empty array
         return jnp.zeros((0, rows.shape[1]), dtype)
     with allow_infinities():  # of graphs without nodes
-        most = jax.lax.stop_gradient(jax.ops.segment_max(given, owner, size))
+        most = jax.lax.stop_gradient(jax.ops.segment_max(logits, owner, size))
     most = jnp.where(jnp.isfinite(most), most, 0)  # of a graph without nodes, or whose scores are all -inf
     is_node = (owner >= 0) & (owner < size)
-    shifted = jnp.where(is_node, given - most.at[owner].get(mode="fill", fill_value=0), 0)
+    shifted = jnp.where(is_node, logits - most.at[owner].get(mode="fill", fill_value=0), 0)
     weights = jnp.where(is_node, jnp.exp(shifted), 0)
     sums = row_sums(weights, [owner], (size,))
-    found = row_sums(weights[:, None] * rows, [owner], (size,))
-    return (found / jnp.where(sums == 0, 1, sums)[:, None]).astype(dtype)
+    total = row_sums(weights[:, None] * rows, [owner], (size,))
+    return (total / jnp.where(sums == 0, 1, sums)[:, None]).astype(dtype)
 
 
 def _check_features(x: TensorLike, graph_of: ArrayLike, size: int, what: str) -> tuple[jax.Array, jax.Array]:

@@ -90,10 +90,10 @@ class SparseAttention(nnx.Module, metaclass=Shown):
         rngs: nnx.Rngs,
     ) -> None:
         check_rate(dropout_rate, "SparseAttention")
-        made = MultiHead.of(
-            num_heads,
-            in_features,
-            in_kv_features or in_features,
+        sizes = MultiHead(
+            num_heads=num_heads,
+            in_features=in_features,
+            in_kv_features=in_kv_features or in_features,
             qkv_features=qkv_features,
             out_features=out_features,
             num_kv_heads=num_kv_heads,
@@ -102,13 +102,13 @@ class SparseAttention(nnx.Module, metaclass=Shown):
         )
 
         def projection(name: str) -> nnx.Dict:
-            arrays = made.initial_projection(name, rngs.params, kernel_init, bias_init, param_dtype)
+            arrays = sizes.initial_projection(name, rngs.params, kernel_init, bias_init, param_dtype)
             return nnx.Dict({part: nnx.Param(array) for part, array in arrays.items()})
 
         pattern = mask_pattern(mask)
         self.mask: Any = pattern if isinstance(pattern, Pattern) else SparseIndex(pattern)
         self.query, self.key, self.value, self.out = map(projection, ("query", "key", "value", "out"))
-        relative = made.relative(param_dtype)
+        relative = sizes.relative(param_dtype)
         self.relative = nnx.data(None if relative is None else nnx.Param(relative))
         self.dropout_rate, self.dtype, self.deterministic = dropout_rate, dtype, False
         self.rngs = nnx.data(rngs.dropout.fork() if dropout_rate else None)
@@ -133,12 +133,24 @@ class SparseAttention(nnx.Module, metaclass=Shown):
         """
         if mask is None:
             mask = self.mask if isinstance(self.mask, Pattern) else self.mask.get_value()
+        projections = {"query": self.query, "key": self.key, "value": self.value, "out": self.out}
+        parameters = {name: {part: x[...] for part, x in of_one.items()} for name, of_one in projections.items()}
+        relative = None if self.relative is None else self.relative[...]
         if self.decode if decode is None else decode:
-            return self._step(x, context, mask)
+            if context is not None:
+                raise ShapeError("Expected x alone in SparseAttention with decode=True, but got a context.")
+            if self.cache_index is None:
+                raise ShapeError(
+                    "Expected a KV cache in SparseAttention with decode=True. Call init_cache(shape of x) first."
+                )
+            cache = KVCache(self.cached_key[...], self.cached_value[...], self.cache_index[...])
+            result, cache = layer_step(parameters, relative, x, cache, mask, dtype=self.dtype)
+            self.cached_key[...], self.cached_value[...], self.cache_index[...] = cache.key, cache.value, cache.index
+            return result
         dropped = self.dropout_rate and not (self.deterministic if deterministic is None else deterministic)
         return MultiHead.apply(
-            self._parameters(),
-            None if self.relative is None else self.relative[...],
+            parameters,
+            relative,
             x,
             x if context is None else context,
             mask,
@@ -154,26 +166,9 @@ class SparseAttention(nnx.Module, metaclass=Shown):
         """
         _, kv_heads, dim = self.key["kernel"].shape
         *batch, length, _ = input_shape
-        held = KVCache.empty(batch, length, kv_heads, dim, dtype or self.dtype or self.key["kernel"].dtype)
-        self.cached_key, self.cached_value = nnx.Cache(held.key), nnx.Cache(held.value)
-        self.cache_index = nnx.Cache(held.index)
-
-    def _parameters(self) -> dict[str, dict[str, jax.Array]]:
-        held = {"query": self.query, "key": self.key, "value": self.value, "out": self.out}
-        return {name: {part: array[...] for part, array in own.items()} for name, own in held.items()}
-
-    def _step(self, x: Array, context: Array | None, mask: PatternLike) -> jax.Array:
-        if context is not None or self.cache_index is None:
-            raise ShapeError(
-                "Expected x alone in SparseAttention with decode=True, but got a context."
-                if context is not None
-                else "Expected a KV cache in SparseAttention with decode=True. Call init_cache(shape of x) first."
-            )
-        held = KVCache(self.cached_key[...], self.cached_value[...], self.cache_index[...])
-        relative = None if self.relative is None else self.relative[...]
-        found, held = layer_step(self._parameters(), relative, x, held, mask, dtype=self.dtype)
-        self.cached_key[...], self.cached_value[...], self.cache_index[...] = held.key, held.value, held.index
-        return found
+        cache = KVCache.empty(batch, length, kv_heads, dim, dtype or self.dtype or self.key["kernel"].dtype)
+        self.cached_key, self.cached_value = nnx.Cache(cache.key), nnx.Cache(cache.value)
+        self.cache_index = nnx.Cache(cache.index)
 
 
 class TransformerBlock(nnx.Module, metaclass=Shown):
@@ -244,8 +239,7 @@ class TransformerBlock(nnx.Module, metaclass=Shown):
         attended = self.attention(normed, mask=mask, deterministic=deterministic, decode=decode)
         total = jnp.add(x, self.dropout(attended, deterministic=deterministic))
         hidden = jax.nn.gelu(self.up(self.mlp_norm(total)))
-        result: jax.Array = total + self.dropout(self.down(hidden), deterministic=deterministic)
-        return result
+        return total + self.dropout(self.down(hidden), deterministic=deterministic)
 
 
 class TransformerEncoder(nnx.Module, metaclass=Shown):
@@ -294,5 +288,4 @@ class TransformerEncoder(nnx.Module, metaclass=Shown):
         """Apply the blocks to x (..., length, features), with `mask` in place of the encoder's mask if it is given."""
         for block in self.blocks:
             x = block(x, mask=mask, deterministic=deterministic, decode=decode)
-        result: jax.Array = self.norm(x)
-        return result
+        return self.norm(x)

@@ -24,9 +24,9 @@ def refusal(layer: object) -> str | None:
         return f"{name} is a subclass with a call of its own"
     defaults = inspect.signature(type(layer).__init__).parameters
     for option in OPTIONS:
-        given = getattr(layer, option, None)
-        if given not in (None, jax.lax.dot_general) and given is not defaults[option].default:
-            return f"{option}={short_repr(given)}"
+        value = getattr(layer, option, None)
+        if value not in (None, jax.lax.dot_general) and value is not defaults[option].default:
+            return f"{option}={short_repr(value)}"
     if isinstance(layer, nnx.LinearGeneral):
         if layer.batch_axis:
             return f"batch_axis={dict(layer.batch_axis)}"

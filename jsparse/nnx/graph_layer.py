@@ -49,10 +49,10 @@ class GraphLayer(nnx.Module, metaclass=Shown):
         check_dtypes(type(self).__name__, dtype=dtype, param_dtype=param_dtype)
         definition = self._layer(*sizes, **options)
         self.definition, self.dtype, self.deterministic = definition, dtype, False
-        given, parameters = initializers(kernel_init, attention_init, bias_init), definition.parameters()
+        init, parameters = initializers(kernel_init, attention_init, bias_init), definition.parameters()
         self.names = tuple(parameters)
         for name, parameter in parameters.items():
-            setattr(self, name, nnx.Param(parameter.initial_value(rngs.params(), given, param_dtype)))
+            setattr(self, name, nnx.Param(parameter.initial_value(rngs.params(), init, param_dtype)))
         dropped = getattr(definition, "dropout_rate", 0.0)
         self.rngs = nnx.data(rngs.dropout.fork() if dropped else None)
 
@@ -86,10 +86,10 @@ def graph_layer(layer: type[Layer]) -> type[GraphLayer]:
     def __init__(self: GraphLayer, *sizes: object, **options: Any) -> None:  # noqa: N807  of the class that is made
         GraphLayer.__init__(self, *sizes, **options)
 
-    own, *more = signature(GraphLayer.__init__).parameters.values()
+    first, *more = signature(GraphLayer.__init__).parameters.values()
     taken = [*signature(layer).parameters.values(), *(p for p in more if p.kind is Option.KEYWORD_ONLY)]
-    __init__.__signature__ = Signature([own, *taken])  # type: ignore[attr-defined]
+    __init__.__signature__ = Signature([first, *taken])  # type: ignore[attr-defined]
     __init__.__annotations__ = {p.name: p.annotation for p in taken}
-    made = type(layer.__name__, (GraphLayer,), {"_layer": layer, "__init__": __init__, "__module__": "jsparse.nnx"})
-    made.__doc__ = documentation(layer, EXAMPLE, "layer(graph, x)", RNGS + COMMON)
-    return made
+    held = {"_layer": layer, "__init__": __init__, "__module__": "jsparse.nnx"}
+    held["__doc__"] = documentation(layer, EXAMPLE, "layer(graph, x)", RNGS + COMMON)
+    return type(layer.__name__, (GraphLayer,), held)

@@ -16,7 +16,7 @@ from jsparse.convert.creation import asarray
 from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError, short_repr
 from jsparse.formats import Format
 from jsparse.nn.layer import check_sizes
-from jsparse.nn.linear import linear
+from jsparse.nn.linear import linear, normal_initializer
 from jsparse.nn.operands import dense_array, sparse_or_dense
 from jsparse.nnx.dense_layers import as_matrix
 from jsparse.nnx.param import SparseParam
@@ -63,9 +63,8 @@ class _Linear(nnx.Module, metaclass=Shown):
             if lead < 0 or x.shape[lead:] != inputs:
                 raise ShapeError(f"Expected x (..., {', '.join(map(str, inputs))}) in {name}, but got {x.shape}.")
             x = x.reshape(*x.shape[:lead], math.prod(inputs))
-        found = linear(x, self.kernel.tensor, bias, dtype=self.dtype)
-        outputs = self.out_features
-        return found.reshape(*found.shape[:-1], *outputs) if isinstance(outputs, tuple) else found
+        result, outputs = linear(x, self.kernel.tensor, bias, dtype=self.dtype), self.out_features
+        return result.reshape(*result.shape[:-1], *outputs) if isinstance(outputs, tuple) else result
 
 
 class SparseLinear(_Linear):
@@ -112,7 +111,7 @@ class SparseLinear(_Linear):
         check_sizes("SparseLinear", in_features=in_features, out_features=out_features)
         if not isinstance(density, int | float) or not 0 < density <= 1:
             raise ShapeError(f"Expected a density above 0, and at most 1, in SparseLinear, but got {density}.")
-        init = _normal_initializer(max(density * in_features, 1.0)) if kernel_init is None else kernel_init
+        init = normal_initializer(max(density * in_features, 1.0)) if kernel_init is None else kernel_init
         weight = random(
             rngs.params(), (in_features, out_features), density=density, dtype=param_dtype, format="csc", sampler=init
         )
@@ -223,8 +222,8 @@ def parts_of(source: Source, bias: ArrayLike | None, where: str) -> Parts:
     kernel = source.kernel.tensor if isinstance(source, SparseLinear) else as_matrix(source, where)
     if bias is not None:
         raise DTypeError(f"Expected no bias beside a {type(source).__name__} in {where}: the layer has its own.")
-    own = None if source.bias is None else source.bias[...]
-    return Parts(kernel, (source.in_features, source.out_features), own, source.dtype)
+    bias = None if source.bias is None else source.bias[...]
+    return Parts(kernel, (source.in_features, source.out_features), bias, source.dtype)
 
 
 def count_to_keep(sparsity: float, shape: tuple[int, ...], where: str) -> int:
@@ -291,12 +290,7 @@ class BlockSparseLinear(_Linear):
             )
         blocks = (in_features // rows, out_features // columns)
         outer = random(rngs.params(), blocks, density=density, format="csr").pattern
-        init = _normal_initializer(max(density * in_features, 1.0)) if kernel_init is None else kernel_init
+        init = normal_initializer(max(density * in_features, 1.0)) if kernel_init is None else kernel_init
         pattern = Composition.of_blocks(outer, rows, columns)
         kernel = ComposedTensor(init(rngs.params(), (pattern.nse,), param_dtype), pattern)
         self._set(kernel, bias_init(rngs.params(), (out_features,), param_dtype) if use_bias else None, dtype)
-
-
-def _normal_initializer(inputs: float) -> Initializer:
-    """Return an initializer that draws normal numbers with variance 1 / inputs."""
-    return lambda key, shape, dtype: jax.random.normal(key, shape, dtype) / jnp.sqrt(jnp.asarray(inputs, dtype))

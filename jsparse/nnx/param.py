@@ -81,10 +81,7 @@ class SparseParam(nnx.Module, metaclass=Shown):
         getattr(self, _name(pattern))[...] = tensor.values
 
     def _pattern(self) -> Pattern | DynamicPattern | Composition:
-        found: Pattern | DynamicPattern | Composition = (
-            self.pattern.get_value() if isinstance(self.pattern, SparseIndex) else self.pattern
-        )
-        return found
+        return self.pattern.get_value() if isinstance(self.pattern, SparseIndex) else self.pattern
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute. Raises PatternError for the values of another pattern.

@@ -120,17 +120,18 @@ def prune_model(
     sources: dict[Path, Source] = {
         path: layer.to_sparse() if isinstance(layer, PrunedLinear) else layer for path, layer in chosen.items()
     }
-    fractions = _across_layers(sources, sparsity) if across_layers else _each(chosen, sparsity)
-    made = {
-        path: SparseLinear.of(sources[path], sparsity=fractions[path], format=format, dynamic=dynamic)
-        for path in chosen
-    }
-    for path, layer in made.items():
-        given = chosen[path]
+    if across_layers:
+        fractions = _across_layers(sources, sparsity)
+    else:
+        fractions = {path: sparsity(path, x) if callable(sparsity) else sparsity for path, x in chosen.items()}
+    layers = dict[Path, SparseLinear]()
+    for path, dense in chosen.items():
+        layer = SparseLinear.of(sources[path], sparsity=fractions[path], format=format, dynamic=dynamic)
         if layer.bias is not None:  # with its metadata; other layers may have the same one
-            layer.bias = given.linear.bias if isinstance(given, PrunedLinear) else given.bias
-    pruned = nnx.recursive_map(lambda path, node: made.get(path, node), copy)
-    rows = [_summary(path, layer) for path, layer in made.items()]
+            layer.bias = dense.linear.bias if isinstance(dense, PrunedLinear) else dense.bias
+        layers[path] = layer
+    pruned = nnx.recursive_map(lambda path, node: layers.get(path, node), copy)
+    rows = [_summary(path, layer) for path, layer in layers.items()]
     kernels = tuple(sorted([*rows, *others], key=lambda kernel: [str(key) for key in kernel.path]))
     (before, old), (after, new) = _size(model), _size(pruned)
     return pruned, PruningSummary(kernels, (before, after), (old, new))
@@ -176,11 +177,6 @@ def _summary(path: Path, layer: SparseLinear, note: str = "") -> KernelSummary:
     return KernelSummary(path, kernel.shape, kernel.nse, note)
 
 
-def _each(layers: dict[Path, Layer], sparsity: Sparsity) -> dict[Path, float]:
-    """Return the fraction of weights to remove from each layer."""
-    return {path: sparsity(path, layer) if callable(sparsity) else sparsity for path, layer in layers.items()}
-
-
 def _across_layers(sources: dict[Path, Source], sparsity: Sparsity) -> dict[Path, float]:
     """Compare the magnitudes of all layers. Returns the fraction of weights to remove from each layer."""
     if callable(sparsity):
@@ -189,12 +185,12 @@ def _across_layers(sources: dict[Path, Source], sparsity: Sparsity) -> dict[Path
         )
     kernels = [parts_of(layer, None, "prune_model").kernel for layer in sources.values()]
     values = [np.asarray(kernel.values if isinstance(kernel, SparseTensor) else kernel) for kernel in kernels]
-    found = [x.reshape(-1).astype(np.promote_types(x.dtype, np.float32)) for x in values]
-    weights = np.concatenate(found)
+    flat = [x.reshape(-1).astype(np.promote_types(x.dtype, np.float32)) for x in values]
+    weights = np.concatenate(flat)
     sizes = [math.prod(kernel.shape) for kernel in kernels]
     count = min(count_to_keep(sparsity, (sum(sizes),), "prune_model"), weights.size)
     kept = np.asarray(largest(weights, count, by_magnitude=True))
-    counts = [int(part.sum()) for part in np.split(kept, np.cumsum([x.size for x in found])[:-1])]
+    counts = [int(part.sum()) for part in np.split(kept, np.cumsum([x.size for x in flat])[:-1])]
     return {path: 1 - kept / size for path, kept, size in zip(sources, counts, sizes, strict=True)}
 
 

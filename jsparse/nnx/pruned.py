@@ -56,8 +56,8 @@ class PrunedLinear(nnx.Module, metaclass=Shown):
         if not x.ndim or x.shape[-1] != self.mask.shape[0]:
             raise ShapeError(f"Expected x (..., {self.mask.shape[0]}) in PrunedLinear, but got {x.shape}.")
         kernel = jnp.where(self.mask[...], self.linear.kernel[...], 0)
-        found: jax.Array = x @ kernel.astype(dtype or kernel.dtype)
-        return found if self.linear.bias is None else found + self.linear.bias[...].astype(found.dtype)
+        product: jax.Array = x @ kernel.astype(dtype or kernel.dtype)
+        return product if self.linear.bias is None else product + self.linear.bias[...].astype(product.dtype)
 
     def prune(self, zeros: float | np.number | jax.Array) -> None:
         """Prune the weights of smallest magnitude: the fraction `zeros` of all weights. The fraction may be traced.

@@ -21,15 +21,10 @@ class Shown(ModuleMeta):
     """
 
     def __dir__(self) -> list[str]:
-        return [name for name in super().__dir__() if not _is_of_flax(self, name)]
+        owners = {name: next((base for base in self.__mro__ if name in vars(base)), self) for name in super().__dir__()}
+        return [name for name, owner in owners.items() if owner.__module__.partition(".")[0] != "flax"]
 
     @property
     def __signature__(self) -> Signature:
         init = signature(self.__init__)  # type: ignore[misc]
         return init.replace(parameters=list(init.parameters.values())[1:], return_annotation=Signature.empty)
-
-
-def _is_of_flax(cls: type, name: str) -> bool:
-    """Return whether the class from which `cls` inherits the attribute `name` is a class of Flax."""
-    owner = next((base for base in cls.__mro__ if name in vars(base)), cls)
-    return owner.__module__.partition(".")[0] == "flax"

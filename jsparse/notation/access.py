@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jsparse.base.dataclass import dataclass
+from jsparse.base.tokens import Reader, Token
 from jsparse.notation.assignment import Access, Index
-from jsparse.notation.tokens import Reader, Token
 
 MAX_DEPTH = 50  # nested accesses
 
@@ -53,22 +53,22 @@ def read_access(reader: Reader, depth: int = 0) -> ParsedAccess:
         message = f"Expected at most {MAX_DEPTH} accesses inside one another: read an index in a statement of its own"
         raise reader.not_yet(token, message)
     while separator and separator.text != "]":
-        _check_index(reader)
+        before, after = reader.previous(), reader.peek()
+        if after.kind != "name":
+            message = f"Expected an index variable behind {before}, but got {after}"
+            raise reader.error(after, message + _advice(before, after))
         if reader.peek(1).text == "[":
             nested.append(read_access(reader, depth + 1))
             indices.append(nested[-1].access)
         else:
             variables.append(reader.next())
             indices.append(variables[-1].text)
-        separator = reader.take(",", "]") or _raise_unclosed(reader)
+        before, after = reader.previous(), reader.peek()
+        separator = reader.take(",", "]")
+        if separator is None:
+            message = f"Expected ',' or ']' behind the index {before}, but got {after}"
+            raise reader.error(after, message + _advice(before, after) * (after.text in _OPERATORS))
     return ParsedAccess(Access(token.text, tuple(indices)), token, tuple(variables), tuple(nested))
-
-
-def _check_index(reader: Reader) -> None:
-    before, token = reader.previous(), reader.peek()
-    if token.kind != "name":
-        message = f"Expected an index variable behind {before}, but got {token}"
-        raise reader.error(token, message + _advice(before, token))
 
 
 def _advice(before: Token, token: Token) -> str:
@@ -77,9 +77,3 @@ def _advice(before: Token, token: Token) -> str:
     if token.text in _OPERATORS:
         return "; indices are variables, without arithmetic"
     return "; a tensor of order 0 has no brackets" if (before.text, token.text) == ("[", "]") else ""
-
-
-def _raise_unclosed(reader: Reader) -> Token:
-    before, token = reader.previous(), reader.peek()
-    message = f"Expected ',' or ']' behind the index {before}, but got {token}"
-    raise reader.error(token, message + _advice(before, token) * (token.text in _OPERATORS))

@@ -36,10 +36,10 @@ class Access:
 
     @lazy
     def _variables(self) -> tuple[IndexVar, ...]:
-        found: dict[IndexVar, None] = {}
+        once: dict[IndexVar, None] = {}
         for index in self.indices:
-            found.update(dict.fromkeys(index.variables() if isinstance(index, Access) else (index,)))
-        return tuple(found)
+            once.update(dict.fromkeys(index.variables() if isinstance(index, Access) else (index,)))
+        return tuple(once)
 
     def indirections(self) -> tuple[Access, ...]:
         """All indirect accesses in the indices, at any depth, innermost first."""

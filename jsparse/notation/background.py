@@ -48,9 +48,9 @@ KINDS = {
 }  # fmt: skip
 
 
-def is_zero(found: Background) -> bool:
+def is_zero(value: Background) -> bool:
     """Whether a background, the value of an expression where nothing is stored, is known to be 0."""
-    return found is ABSENT or (found is not UNKNOWN and found == 0)
+    return value is ABSENT or (value is not UNKNOWN and value == 0)
 
 
 def background(
@@ -64,7 +64,14 @@ def background(
     """
     kind = KINDS.get(operation)
     if kind == "where":
-        return _select_case(*arguments)
+        condition, *cases = arguments
+        if condition is not UNKNOWN:
+            case = cases[1] if is_zero(condition) else cases[0]
+        elif all(map(is_zero, cases)):
+            case = ABSENT
+        else:
+            case = cases[0] if cases[0] == cases[1] else UNKNOWN
+        return ABSENT if is_zero(case) else case
     if kind == "product" and ABSENT in arguments:
         return ABSENT
     if kind == "quotient" and arguments[0] is ABSENT:
@@ -79,33 +86,22 @@ def background(
     known = [x for x in numbers if not isinstance(x, State)]
     if len(known) < len(numbers):
         return UNKNOWN
-    found = prod(known) if kind == "product" else sum(known) if kind == "total" else of_numbers(known)
-    return ABSENT if kind is None and not found else found
-
-
-def _select_case(condition: Background, *cases: Background) -> Background:
-    """The background of `where`: the chosen case, or UNKNOWN if the condition is unknown and the cases differ."""
-    if condition is not UNKNOWN:
-        chosen = cases[1] if is_zero(condition) else cases[0]
-    elif all(map(is_zero, cases)):
-        chosen = ABSENT
-    else:
-        chosen = cases[0] if cases[0] == cases[1] else UNKNOWN
-    return ABSENT if is_zero(chosen) else chosen
+    value = prod(known) if kind == "product" else sum(known) if kind == "total" else of_numbers(known)
+    return ABSENT if kind is None and not value else value
 
 
 def dense_background(
-    what: str, found: Background | None, advice: str = "", shape: Sequence[int] | None = None
+    what: str, value: Background | None, advice: str = "", shape: Sequence[int] | None = None
 ) -> PatternError:
     """Return the error for a sparse result that may differ from 0 where nothing is stored.
 
     Args:
         what: the operation that gives the result.
-        found: the result's background, if it is known.
+        value: the result's background, if it is known.
         advice: a sentence on the cause, or on what else to do.
         shape: the shape of the array that the result would be.
     """
-    number = found.real if isinstance(found, complex) and not found.imag else found
+    number = value.real if isinstance(value, complex) and not value.imag else value
     known = number is not None and not isinstance(number, State)
     array = "dense" if shape is None else f"a dense array of shape {shorten(shape)}"
     return PatternError(

@@ -17,7 +17,7 @@ from __future__ import annotations
 import operator
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from string import ascii_letters, ascii_lowercase
 from types import EllipsisType
 from typing import Any, TypeAlias
@@ -46,7 +46,14 @@ def read_sublists(arguments: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
     if result:
         role = "the indices of the result (an operand's list follows it)"
         lists.append(_entries(arguments[-1], len(arguments) - 1, role))
-    letters = _letters(entry for entries in lists for entry in entries)
+    numbers = sorted({entry for entries in lists for entry in entries if not isinstance(entry, EllipsisType)})
+    if len(numbers) > len(ascii_letters):
+        raise NotYetSupportedError(
+            f"einsum has at most {len(ascii_letters)} different indices, one for each letter, but its lists have "
+            f"{len(numbers)}. Contract some of the operands first."
+        )
+    alphabet = ascii_lowercase if len(numbers) <= len(ascii_lowercase) else sorted(ascii_letters)
+    letters: dict[_Entry, str] = {Ellipsis: "...", **dict(zip(numbers, alphabet, strict=False))}
     terms = ["".join(letters[entry] for entry in entries) for entries in lists]
     return ",".join(terms[:count]) + (f"->{terms[-1]}" if result else ""), tuple(arguments[: 2 * count : 2])
 
@@ -88,17 +95,6 @@ def _entry(entry: Any, index: int, role: str) -> _Entry:
     return number
 
 
-def _letters(entries: Iterable[_Entry]) -> dict[_Entry, str]:
-    numbers = sorted({entry for entry in entries if not isinstance(entry, EllipsisType)})
-    if len(numbers) > len(ascii_letters):
-        raise NotYetSupportedError(
-            f"einsum has at most {len(ascii_letters)} different indices, one for each letter, but its lists have "
-            f"{len(numbers)}. Contract some of the operands first."
-        )
-    alphabet = ascii_lowercase if len(numbers) <= len(ascii_lowercase) else sorted(ascii_letters)
-    return {Ellipsis: "...", **dict(zip(numbers, alphabet, strict=False))}
-
-
 _TOKEN = re.compile(r"\.\.\.|->|.", re.DOTALL)
 
 
@@ -126,9 +122,26 @@ def parse_einsum(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> Assignme
     terms = left.split(",")
     check_count(subscripts, len(shapes))
     for position, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
-        _check_rank(subscripts, position, term, len(shape))
+        letters, rank = term.replace(ELLIPSIS, ""), len(shape)
+        if rank != len(letters) and (rank < len(letters) or letters == term):
+            least = "" if letters == term else "at least "
+            raise ShapeError(
+                f"Expected operand {operand_name(position)} of '{shorten(subscripts)}' to have rank {least}"
+                f"{len(letters)}, one dimension for each index of '{shorten(term)}', but it has rank {rank}."
+            )
     result = right if arrow else _implicit_result(left)
-    _check_result(subscripts, left, result)
+    shown = shorten(subscripts)
+    for letter, count in Counter(result.replace(ELLIPSIS, "")).items():
+        if count > 1:
+            raise SubscriptError(
+                f"Expected each index once after '->', but '{letter}' stands {count} times in '{shown}'. Use two "
+                f"letters."
+            )
+        if letter not in left:
+            raise SubscriptError(
+                f"Expected every index after '->' to belong to an operand, but '{letter}' of '{shown}' does not. "
+                f"jsparse.evaluate repeats a result along further indices, given shape=."
+            )
     if ELLIPSIS in text:
         terms, result = without_ellipsis(text, terms, result, shapes)
     if any(1 in shape for shape in shapes):
@@ -155,8 +168,8 @@ def _implicit_result(left: str) -> str:
 
 def _check_characters(text: str) -> None:
     arrows, ellipses, in_result = text.count("->"), 0, False
-    for found in _TOKEN.finditer(text):
-        token, offset = found.group(), found.start()
+    for match in _TOKEN.finditer(text):
+        token, offset = match.group(), match.start()
         ellipses = 0 if token in (",", "->") else ellipses + (token == ELLIPSIS)
         letter = token.isascii() and token.isalpha()
         legal = letter or (token == "," and not in_result) or (token == "->" and arrows == 1)
@@ -166,28 +179,3 @@ def _check_characters(text: str) -> None:
                 f"most one '->'), but {token[0]!r} stands at position {offset}:\n{point_at(text, offset)}"
             )
         in_result |= token == "->"
-
-
-def _check_rank(subscripts: str, position: int, term: str, rank: int) -> None:
-    letters = term.replace(ELLIPSIS, "")
-    if rank != len(letters) and (rank < len(letters) or letters == term):
-        least = "" if letters == term else "at least "
-        raise ShapeError(
-            f"Expected operand {operand_name(position)} of '{shorten(subscripts)}' to have rank {least}"
-            f"{len(letters)}, one dimension for each index of '{shorten(term)}', but it has rank {rank}."
-        )
-
-
-def _check_result(subscripts: str, left: str, result: str) -> None:
-    shown = shorten(subscripts)
-    for letter, count in Counter(result.replace(ELLIPSIS, "")).items():
-        if count > 1:
-            raise SubscriptError(
-                f"Expected each index once after '->', but '{letter}' stands {count} times in '{shown}'. Use two "
-                f"letters."
-            )
-        if letter not in left:
-            raise SubscriptError(
-                f"Expected every index after '->' to belong to an operand, but '{letter}' of '{shown}' does not. "
-                f"jsparse.evaluate repeats a result along further indices, given shape=."
-            )

@@ -33,8 +33,21 @@ def without_ellipsis(
         ShapeError: sizes that do not broadcast.
         NotYetSupportedError: no letters are left.
     """
-    stretches = [_stretch(term, shape) for term, shape in zip(terms, shapes, strict=True)]
-    sizes = _broadcast(text, stretches)
+    stretches = list[tuple[int, ...]]()  # the sizes of the dimensions that `...` denotes in each term
+    for term, shape in zip(terms, shapes, strict=True):
+        before, ellipsis, after = term.partition(ELLIPSIS)
+        stretches.append(shape[len(before) : len(shape) - len(after)] if ellipsis else ())
+    sizes = [1] * max(map(len, stretches), default=0)
+    for stretch in stretches:
+        for axis in range(-len(stretch), 0):
+            size = stretch[axis]
+            if 1 not in (size, sizes[axis]) and size != sizes[axis]:
+                shown = shorten(", ".join(map(str, stretches)))
+                raise ShapeError(
+                    f"Expected the dimensions of '...' of '{shorten(text)}' to broadcast, aligned at the right, but "
+                    f"operands have {shown} there: sizes {sizes[axis]} and {size} differ, and neither is 1."
+                )
+            sizes[axis] = size if sizes[axis] == 1 else sizes[axis]
     fresh = _fresh(text)
     common = [next(fresh) for _ in sizes]
     letters = [_names(stretch, sizes, common, fresh) for stretch in stretches]
@@ -60,27 +73,6 @@ def with_own_ones(text: str, terms: Sequence[str], shapes: Sequence[tuple[int, .
         )
         for term, shape in zip(terms, shapes, strict=True)
     ]
-
-
-def _stretch(term: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the sizes of the dimensions that `...` denotes in a term."""
-    before, ellipsis, after = term.partition(ELLIPSIS)
-    return shape[len(before) : len(shape) - len(after)] if ellipsis else ()
-
-
-def _broadcast(text: str, stretches: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    sizes = [1] * max(map(len, stretches), default=0)
-    for stretch in stretches:
-        for axis in range(-len(stretch), 0):
-            size = stretch[axis]
-            if 1 not in (size, sizes[axis]) and size != sizes[axis]:
-                shown = shorten(", ".join(map(str, stretches)))
-                raise ShapeError(
-                    f"Expected the dimensions of '...' of '{shorten(text)}' to broadcast, aligned at the right, but "
-                    f"operands have {shown} there: sizes {sizes[axis]} and {size} differ, and neither is 1."
-                )
-            sizes[axis] = size if sizes[axis] == 1 else sizes[axis]
-    return tuple(sizes)
 
 
 def _names(stretch: Sequence[int], sizes: Sequence[int], common: Sequence[str], fresh: Iterator[str]) -> str:

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jsparse.base.tokens import Reader
 from jsparse.errors import SubscriptError, shorten
-from jsparse.notation.access import ParsedAccess, read_access
+from jsparse.notation.access import read_access
 from jsparse.notation.assignment import Access
 from jsparse.notation.expression import Expression, error_at_next
 from jsparse.notation.statement import Operator, Product, Statement
 from jsparse.notation.terms import as_products, base_and_exponent
-from jsparse.notation.tokens import Reader
+from jsparse.notation.tokens import read_tokens
 
 _EXAMPLE = "'y[i] = b[i] - A[i, j] * x[j]'"
 
@@ -43,8 +44,17 @@ def parse_statement(text: str, sized: bool = False) -> Statement:
             f"Expected a statement as text such as {_EXAMPLE}, but it is of type {type(text).__name__}. Pass tensors "
             "by name after it."
         )
-    reader = Reader(text)
-    target = _target(reader)
+    reader = read_tokens(text)
+    token = reader.peek()
+    if token.kind != "name":
+        raise reader.error(token, f"Expected a statement such as {_EXAMPLE}, its target first, but got {token}")
+    target = read_access(reader)
+    seen: set[str] = set()
+    for token in target.variables:
+        if token.text in seen:
+            message = f"Expected each index of the target once, but {token} comes again; only terms have diagonals"
+            raise reader.error(token, message)
+        seen.add(token.text)
     operator = _operator(reader)
     expression = Expression(reader, target.token.text)
     for read in target.nested:
@@ -78,20 +88,6 @@ def _check_sums(expression: Expression, target: Access, products: Sequence[Produ
                     why = "'=' does not say whether its values or its arguments are summed"
                     advice = "Write '+=' to sum its values, or sum its arguments in a statement before"
                     raise expression.reader.error(expression.calls[name][1], f"{what}: {why}. {advice}")
-
-
-def _target(reader: Reader) -> ParsedAccess:
-    token = reader.peek()
-    if token.kind != "name":
-        raise reader.error(token, f"Expected a statement such as {_EXAMPLE}, its target first, but got {token}")
-    target = read_access(reader)
-    seen: set[str] = set()
-    for token in target.variables:
-        if token.text in seen:
-            message = f"Expected each index of the target once, but {token} comes again; only terms have diagonals"
-            raise reader.error(token, message)
-        seen.add(token.text)
-    return target
 
 
 def _operator(reader: Reader) -> Operator:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from jsparse.base.tokens import Reader, Token
 from jsparse.errors import SubscriptError
 from jsparse.notation.access import ParsedAccess, read_access
 from jsparse.notation.assignment import Access, IndexVar
@@ -35,7 +36,6 @@ from jsparse.notation.terms import (
     scale_terms,
     times,
 )
-from jsparse.notation.tokens import Reader, Token
 
 MAX_NESTING = 100  # nested parentheses
 MAX_TERMS = 1000  # after products are distributed over sums
@@ -107,7 +107,9 @@ class Expression:
             right = self.power()
             number = as_number(right)
             if operator.text == "/" and number is not None:
-                scale = self.check_finite(scale / self.divisor(number, token), operator)
+                if not number:
+                    raise self.reader.error(token, "Expected a divisor other than zero")
+                scale = self.check_finite(scale / number, operator)
             elif operator.text == "/":
                 terms = self.distribute(terms, self.raise_terms(right, Fraction(-1), token, token), operator)
             elif number is not None:
@@ -117,11 +119,6 @@ class Expression:
         if self.depth and scale != 1:
             terms = self.join_terms(terms, start)
         return [(self.check_finite(c, start), factors) for c, factors in scale_terms(terms, scale)]
-
-    def divisor(self, number: Number, token: Token) -> Number:
-        if not number:
-            raise self.reader.error(token, "Expected a divisor other than zero")
-        return number
 
     def power(self) -> Terms:
         start = self.reader.peek()
@@ -189,18 +186,15 @@ class Expression:
         if token.kind == "name":
             return self.call() if self.reader.peek(1).text == "(" else [(Fraction(1), (self.access(),))]
         if token.text == "(":
-            return self.group()
+            self.open()
+            terms = self.value()
+            self.close("an operator or ')'")
+            return terms
         if token.text in ("]", "="):
             raise error_at_next(self.reader, "")
         advice = "; what is negative stands in parentheses, as in 2 * (-A[i])" if token.text == "-" else ""
         message = f"Expected a tensor, a number or '(' behind {before}, but got {token}{advice}"
         raise self.reader.error(token, message)
-
-    def group(self) -> Terms:
-        self.open()
-        terms = self.value()
-        self.close("an operator or ')'")
-        return terms
 
     def open(self) -> None:
         opened = self.reader.next()

@@ -61,8 +61,7 @@ class Function:
     def of_jax(self) -> Callable[..., Any]:
         """The function of JAX, which takes a fixed number of arguments."""
         module, _, name = self.path.rpartition(".")
-        found: Callable[..., Any] = getattr(import_module(module), name)
-        return found
+        return getattr(import_module(module), name)
 
     @cached_property
     def function(self) -> Callable[..., Any]:

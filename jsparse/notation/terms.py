@@ -57,13 +57,11 @@ def bound_denominator(number: Number) -> Number:
 
 def as_products(terms: Terms) -> tuple[Product, ...]:
     """Convert terms to products. Coefficients become integers if they are exact and whole, else floats."""
-    return tuple(Product(_plain(coefficient), factors) for coefficient, factors in terms)
+    return tuple(Product(_integer_or_float(coefficient), factors) for coefficient, factors in terms)
 
 
-def _plain(number: Number) -> int | float:
-    if isinstance(number, Fraction) and number.denominator == 1:
-        return number.numerator
-    return float(number)
+def _integer_or_float(number: Number) -> int | float:
+    return number.numerator if isinstance(number, Fraction) and number.denominator == 1 else float(number)
 
 
 SYMBOL = "**"
@@ -71,9 +69,9 @@ SYMBOL = "**"
 
 def power_of(access: Access, exponent: Number) -> Access:
     """Return the access to a power of a tensor. The exponents of nested powers are multiplied."""
-    base, own = base_and_exponent(access.tensor)
-    total = exponent * (Fraction(own) if isinstance(own, int) else own)
-    return replace(access, tensor=base if total == 1 else f"{base}{SYMBOL}{_text(total)}")
+    base, exponent_before = base_and_exponent(access.tensor)
+    total = exponent * (Fraction(exponent_before) if isinstance(exponent_before, int) else exponent_before)
+    return replace(access, tensor=base if total == 1 else f"{base}{SYMBOL}{_integer_or_float(total)!r}")
 
 
 def base_and_exponent(name: str) -> tuple[str, int | float]:
@@ -83,8 +81,3 @@ def base_and_exponent(name: str) -> tuple[str, int | float]:
         return name, 1
     number = float(exponent)
     return base, int(number) if number.is_integer() and abs(number) < 2**53 else number
-
-
-def _text(exponent: Number) -> str:
-    whole = isinstance(exponent, Fraction) and exponent.denominator == 1
-    return str(exponent.numerator) if whole and isinstance(exponent, Fraction) else repr(float(exponent))

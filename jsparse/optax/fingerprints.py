@@ -16,13 +16,13 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 def differ(a: SparseTensor, b: SparseTensor) -> bool:
     """Whether the patterns of two tensors are known to differ. False if this depends on traced index arrays."""
     on: list[Pattern | DynamicPattern | Composition] = [a.pattern, b.pattern]
-    own, others = map(dynamic_patterns, on)
+    of_a, of_b = map(dynamic_patterns, on)
     statics = [p.static_part() for p in on if isinstance(p, Composition)]
     if len(statics) == 2 and statics[0] != statics[1]:
         return True
-    if not statics and not (own and others):
+    if not statics and not (of_a and of_b):
         return a.pattern != b.pattern
-    return any(map(_differ, own, others))
+    return any(map(_differ, of_a, of_b))
 
 
 def _differ(a: DynamicPattern, b: DynamicPattern) -> bool:
@@ -53,17 +53,12 @@ def _fingerprint(arrays: tuple[jax.Array, ...]) -> jax.Array:
     total = jnp.zeros(arrays[0].shape[:-1], jnp.uint32)
     for number, array in enumerate(arrays):
         places = jnp.arange(array.shape[-1], dtype=jnp.uint32) + np.uint32(number << 28)
-        total += _mix_bits(_bits(array) * np.uint32(0x9E3779B1) ^ places * np.uint32(0x85EBCA6B)).sum(
-            -1, dtype=jnp.uint32
-        )
+        bits = array.astype(jnp.uint32)
+        if array.dtype.itemsize == 8:  # both halves are hashed
+            bits ^= _mix_bits((array >> np.asarray(32, array.dtype)).astype(jnp.uint32))
+        mixed = _mix_bits(bits * np.uint32(0x9E3779B1) ^ places * np.uint32(0x85EBCA6B))
+        total += mixed.sum(-1, dtype=jnp.uint32)
     return total
-
-
-def _bits(array: jax.Array) -> jax.Array:
-    """Convert each index to 32 bits. For an index of 64 bits, both halves are hashed."""
-    if array.dtype.itemsize < 8:
-        return array.astype(jnp.uint32)
-    return array.astype(jnp.uint32) ^ _mix_bits((array >> np.asarray(32, array.dtype)).astype(jnp.uint32))
 
 
 def _mix_bits(x: jax.Array) -> jax.Array:
@@ -77,9 +72,9 @@ def is_other(stored: jax.Array, pattern: DynamicPattern | Composition, message: 
 
     Raises PatternError with `message` if both fingerprints are known and differ.
     """
-    found = fingerprint(pattern)
-    if isinstance(stored, jax.core.Tracer) or isinstance(found, jax.core.Tracer):
-        return found != stored
-    if not np.array_equal(found, stored):
+    present = fingerprint(pattern)
+    if isinstance(stored, jax.core.Tracer) or isinstance(present, jax.core.Tracer):
+        return present != stored
+    if not np.array_equal(present, stored):
         raise PatternError(message)
     return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -99,16 +99,15 @@ def values_only(transformation: optax.GradientTransformation) -> optax.GradientT
         tables = rows_of_tables(updates, params)
         is_stale = _is_stale(state, updates if params is None else params)
         arguments = {name: _argument(x, params if name == "value_fn" else None) for name, x in extra.items()}
-        given = None if params is None else values(params)
+        weights = None if params is None else values(params)
         moments = state.inner if isinstance(state, PatternedState) else state
         step = partial(_update_of_rows, inner, tables) if has_rows(tables) else inner.update
-        found, moments = step(
-            jax.tree.map(_optimizer_view, updates, tables, is_leaf=is_tensor), moments, given, **arguments
-        )
-        found = _nan_if(is_stale, found)
+        seen = jax.tree.map(_optimizer_view, updates, tables, is_leaf=is_tensor)
+        steps, moments = step(seen, moments, weights, **arguments)
+        steps = _nan_if(is_stale, steps)
         state = PatternedState(moments, state.fingerprints) if isinstance(state, PatternedState) else moments
         on = updates if params is None else params
-        return jax.tree.map(_as_update, updates, found, tables, on, is_leaf=is_tensor), state
+        return jax.tree.map(_as_update, updates, steps, tables, on, is_leaf=is_tensor), state
 
     return optax.GradientTransformationExtraArgs(init, update)
 
@@ -135,9 +134,9 @@ def restrict_state(transformation: optax.GradientTransformation, state: PyTree, 
 
     is_stale = _is_stale(state, old)
     moments = state.inner if isinstance(state, PatternedState) else state
-    found = optax.tree_utils.tree_map_params(transformation, move_moment, moments, old, new, is_leaf=is_tensor)
-    found = _nan_if(is_stale, found)
-    return _with_fingerprints(found, new) if isinstance(state, PatternedState) else found
+    moved = optax.tree_utils.tree_map_params(transformation, move_moment, moments, old, new, is_leaf=is_tensor)
+    moved = _nan_if(is_stale, moved)
+    return _with_fingerprints(moved, new) if isinstance(state, PatternedState) else moved
 
 
 def incremental_update(new: PyTree, old: PyTree, step_size: ArrayLike) -> PyTree:
@@ -161,13 +160,13 @@ def incremental_update(new: PyTree, old: PyTree, step_size: ArrayLike) -> PyTree
             return optax.incremental_update(a, b, step_size)
         if differ(a, b):
             raise PatternError(message.format(a=a, b=b))
-        found = a.with_values(optax.incremental_update(a.values, b.values, step_size))
+        mean = a.with_values(optax.incremental_update(a.values, b.values, step_size))
         on, before = a.pattern, b.pattern
         pairs = zip(dynamic_patterns(on), dynamic_patterns(before), strict=True)
         if isinstance(on, Pattern) or isinstance(before, Pattern) or all(same_entries(*pair) for pair in pairs):
-            return found
+            return mean
         is_stale = is_other(fingerprint(before), on, message.format(a=a, b=b))
-        return type(found)._wrap(_nan_if(is_stale, found.values), found.pattern)
+        return type(mean)._wrap(_nan_if(is_stale, mean.values), mean.pattern)
 
     return jax.tree.map(average, new, old, is_leaf=is_tensor)
 
@@ -181,8 +180,8 @@ def _dynamic(tree: Any) -> list[tuple[SparseTensor, DynamicPattern | Composition
 def _with_fingerprints(state: Any, params: Any) -> Any:
     """Add to a state the fingerprint of each dynamic tensor whose values have moments in the state."""
     sizes = {np.shape(x)[-1:] for x in jax.tree.leaves(state)}
-    found = tuple(fingerprint(on) if x.values.shape[-1:] in sizes else None for x, on in _dynamic(params))
-    return PatternedState(state, found) if any(x is not None for x in found) else state
+    hashes = tuple(fingerprint(on) if x.values.shape[-1:] in sizes else None for x, on in _dynamic(params))
+    return PatternedState(state, hashes) if any(x is not None for x in hashes) else state
 
 
 def _is_stale(state: Any, params: Any) -> Any:
@@ -218,12 +217,7 @@ def _argument(x: Any, params: Any) -> Any:
     """Convert an extra argument of an update. A function of parameters becomes a function of the parameters' values."""
     if params is None or not callable(x):
         return values(x)
-    function: Callable[..., Any] = x
-
-    def of_values(given: Any, *rest: Any, **more: Any) -> Any:
-        return function(with_values(params, given), *rest, **more)
-
-    return of_values
+    return lambda weights, *args, **kwargs: x(with_values(params, weights), *args, **kwargs)
 
 
 def _optimizer_view(gradient: Any, rows: TableRows | bool) -> Any:
@@ -241,8 +235,9 @@ def _update_of_rows(inner: Any, tables: Any, updates: Any, state: Any, params: A
         return rows.write(whole, x) if isinstance(rows, TableRows) else x
 
     places = in_state(inner, state, tables)
-    found, seen = inner.update(updates, jax.tree.map(read, places, state), jax.tree.map(read, tables, params), **extra)
-    return found, jax.tree.map(write_rows, places, seen, state)
+    moments, weights = jax.tree.map(read, places, state), jax.tree.map(read, tables, params)
+    steps, moments = inner.update(updates, moments, weights, **extra)
+    return steps, jax.tree.map(write_rows, places, moments, state)
 
 
 def _as_update(gradient: Any, update: Any, rows: TableRows | bool, parameter: Any) -> Any:

@@ -14,8 +14,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jsparse.convert.creation import asarray
 from jsparse.errors import ConfigError, NotYetSupportedError, PatternError, ShapeError, short_repr
 from jsparse.formats import Pattern
-from jsparse.sharded.exchange import Halos, find_halos
-from jsparse.sharded.tensor import FUNCTIONS, Layout, ShardedTensor
+from jsparse.sharded.exchange import find_halos
+from jsparse.sharded.tensor import FUNCTIONS, ShardedLayout, ShardedTensor
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 
@@ -68,14 +68,17 @@ def shard(A: TensorLike, mesh: Mesh, axis: str) -> ShardedTensor:
 
 def _divide_rows(matrix: sp.csr_array, mesh: Mesh, axis: str) -> ShardedTensor:
     devices, (rows, columns) = mesh.shape[axis], matrix.shape
-    own, pointers = rows // devices, matrix.indptr
-    bounds = [slice(pointers[d * own], pointers[(d + 1) * own]) for d in range(devices)]
+    each, pointers = rows // devices, matrix.indptr
+    bounds = [slice(pointers[d * each], pointers[(d + 1) * each]) for d in range(devices)]
     halos = find_halos([matrix.indices[part] for part in bounds], columns)
     capacity = max(part.stop - part.start for part in bounds)
-    blocks = [
-        _block(halos, d, matrix.indptr[d * own : (d + 1) * own + 1], matrix.indices[part], matrix.data[part], capacity)
-        for d, part in enumerate(bounds)
-    ]
+    blocks = []
+    for d, part in enumerate(bounds):  # the rows of each device, whose columns are those of the exchange
+        local_pointers = pointers[d * each : (d + 1) * each + 1] - pointers[d * each]
+        arrays = matrix.data[part], halos.local_columns(d, matrix.indices[part]), local_pointers
+        local = sp.csr_array(arrays, shape=(each, halos.exchange.columns))
+        local.sort_indices()
+        blocks.append(asarray(local, format="csr", dynamic=True, nse=max(capacity, 1)))
     structure = jax.tree.structure(blocks[0])
     leaves = [np.stack(of) for of in zip(*(map(np.asarray, jax.tree.leaves(block)) for block in blocks), strict=True)]
     every = [*leaves, *halos.tables, halos.columns.astype(np.int32)]
@@ -85,21 +88,9 @@ def _divide_rows(matrix: sp.csr_array, mesh: Mesh, axis: str) -> ShardedTensor:
     sharding = NamedSharding(mesh, PartitionSpec(axis))
     # Each process makes the parts of its own devices.
     placed = [jax.make_array_from_callback(x.shape, sharding, x.__getitem__) for x in every]
-    layout = Layout(matrix.shape, int(matrix.nnz), mesh, axis, halos.exchange, structure, hashed.hexdigest())
+    layout = ShardedLayout(matrix.shape, int(matrix.nnz), mesh, axis, halos.exchange, structure, hashed.hexdigest())
     count = len(leaves)
     return ShardedTensor(placed[:count], placed[count:-1], placed[-1], layout)
-
-
-def _block(
-    halos: Halos, device: int, pointers: np.ndarray, columns: np.ndarray, values: np.ndarray, capacity: int
-) -> SparseTensor:
-    """A device's rows as a dynamic tensor, whose columns are those of the exchange."""
-    local = sp.csr_array(
-        (values, halos.local_columns(device, columns), pointers - pointers[0]),
-        shape=(len(pointers) - 1, halos.exchange.columns),
-    )
-    local.sort_indices()
-    return asarray(local, format="csr", dynamic=True, nse=max(capacity, 1))
 
 
 def _gather(S: ShardedTensor, leaves: Sequence[jax.Array], columns: jax.Array) -> SparseTensor:
@@ -118,13 +109,9 @@ def _gather(S: ShardedTensor, leaves: Sequence[jax.Array], columns: jax.Array) -
     slot = np.concatenate([d * local.shape[1] + np.arange(used[d]) for d in range(devices)])
     column = np.concatenate([names[d][local[d, : used[d]]] for d in range(devices)])
     order = np.lexsort((column, row))
-    pattern, slots = Pattern.from_coordinates(np.stack([row[order], column[order]]), layout.shape, "csr")
-    del slots
-    if isinstance(values, jax.core.Tracer):
-        taken = values.reshape(-1)[slot[order]]
-    else:
-        taken = jnp.asarray(_on_host(values).reshape(-1)[slot[order]])
-    return SparseTensor(taken, pattern)
+    pattern, _ = Pattern.from_coordinates(np.stack([row[order], column[order]]), layout.shape, "csr")
+    of_slots = values if isinstance(values, jax.core.Tracer) else _on_host(values)
+    return SparseTensor(jnp.asarray(of_slots.reshape(-1)[slot[order]]), pattern)
 
 
 def _on_host(x: jax.Array) -> np.ndarray:

@@ -80,35 +80,35 @@ class Halos:
 
     def local_columns(self, device: int, columns: np.ndarray) -> np.ndarray:
         """The columns of a device's block for columns of A."""
-        own = self.columns[device]
-        order = np.argsort(own, kind="stable")
-        return order[np.searchsorted(own, columns, sorter=order)]
+        of_device = self.columns[device]
+        order = np.argsort(of_device, kind="stable")
+        return order[np.searchsorted(of_device, columns, sorter=order)]
 
 
 def find_halos(columns: Sequence[np.ndarray], size: int) -> Halos:
     """Find the exchange that moves the fewest rows, for the columns of each device's entries among `size` columns."""
-    devices, own = len(columns), size // len(columns)
+    devices, each = len(columns), size // len(columns)
     needed = [[np.empty(0, np.int64)] * devices for _ in range(devices)]
     for device, of in enumerate(columns):
         distinct = np.unique(of)
-        for owner, rows in enumerate(np.split(distinct, np.searchsorted(distinct, own * np.arange(1, devices)))):
+        for owner, rows in enumerate(np.split(distinct, np.searchsorted(distinct, each * np.arange(1, devices)))):
             needed[device][owner] = rows
     counts = {
         distance: max(len(needed[(d + distance) % devices][d]) for d in range(devices))
         for distance in range(1, devices)
     }
     shifts = tuple((distance, count) for distance, count in counts.items() if count)
-    exchange = Exchange(devices, own, shifts)
+    exchange = Exchange(devices, each, shifts)
     every = np.tile(np.arange(size), (devices, 1))
-    if exchange.halo > size - own:
-        return Halos(Exchange(devices, own, (), gathers=True), (), every)
+    if exchange.halo > size - each:
+        return Halos(Exchange(devices, each, (), gathers=True), (), every)
     tables = tuple(np.zeros((devices, count), np.int32) for _, count in shifts)
-    numbered = [[np.arange(own) + d * own] for d in range(devices)]
+    numbered = [[np.arange(each) + d * each] for d in range(devices)]
     for table, (distance, count) in zip(tables, shifts, strict=True):
         for sender in range(devices):
             receiver = (sender + distance) % devices
             rows = needed[receiver][sender]
-            table[sender, : len(rows)] = rows - sender * own
+            table[sender, : len(rows)] = rows - sender * each
             # What is sent beyond the rows that are needed is never read: no column of A has these numbers.
             numbered[receiver].append(np.concatenate([rows, size + np.arange(count - len(rows))]))
     return Halos(exchange, tables, np.stack([np.concatenate(of_device) for of_device in numbered]))

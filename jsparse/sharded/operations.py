@@ -34,46 +34,37 @@ def on_devices(
     if S.is_local:
         return compute(S, *operands)
     axis, mesh = S.layout.axis, S.layout.mesh
-    arrays = [jnp.asarray(x) for x in operands]
-    specs = [PartitionSpec(axis, *_columns(x, axis)) for x in arrays]
-    placed = [_reshard(x, NamedSharding(mesh, spec)) for x, spec in zip(arrays, specs, strict=True)]
-    result = specs[0] if arrays and has_columns else PartitionSpec(axis)
+    specs, placed = list[PartitionSpec](), list[jax.Array]()
+    for x in map(jnp.asarray, operands):
+        sharding = jax.typeof(x).sharding
+        columns = (names if names and axis not in names else None for names in mesh_axes(sharding.spec, x.ndim)[1:])
+        specs.append(PartitionSpec(axis, *columns))
+        # The type of an array says how it is divided over explicit axes, and `shard_map` does not change that.
+        is_explicit = explicit_axes(sharding.mesh)
+        placed.append(jax.sharding.reshard(x, NamedSharding(mesh, specs[-1])) if is_explicit else x)
+    result = specs[0] if specs and has_columns else PartitionSpec(axis)
     mapped = jax.shard_map(
         compute, mesh=mesh, in_specs=(PartitionSpec(axis), *specs), out_specs=result, check_vma=False
     )
     return mapped(S, *placed)
 
 
-def _reshard(x: jax.Array, sharding: NamedSharding) -> jax.Array:
-    """Divide an array whose type says how it is divided: `shard_map` does not do that for explicit axes."""
-    return jax.sharding.reshard(x, sharding) if explicit_axes(jax.typeof(x).sharding.mesh) else x
-
-
-def _columns(x: jax.Array, axis: str) -> tuple[object, ...]:
-    """How the axes behind the rows are divided over explicit axes."""
-    names = mesh_axes(jax.typeof(x).sharding.spec, x.ndim)[1:]
-    return tuple(own if own and axis not in own else None for own in names)
-
-
 def matmul(S: ShardedTensor, x: ArrayLike) -> jax.Array:
     """S @ x, for x (n,) or (n, k) divided by rows."""
     _check_rows(S, x, 1, "S @ X")
-    found: jax.Array = on_devices(S, lambda S, x: S.block @ S.halo(x), [x])
-    return found
+    return on_devices(S, lambda S, x: S.block @ S.halo(x), [x])
 
 
 def _multiply_transpose(S: ShardedTensor, y: ArrayLike) -> jax.Array:
     """Sᵀ y, for y (m,) or (m, k) divided by rows: the transpose of the product."""
     _check_rows(S, y, 0, "Sᵀ Y")
-    own = S.layout.exchange.own
 
     def compute(S: ShardedTensor, y: jax.Array) -> jax.Array:
-        x = jax.ShapeDtypeStruct((own, *y.shape[1:]), y.dtype)
-        (found,) = jax.linear_transpose(S.halo, x)(S.block.T @ y)
-        return found
+        x = jax.ShapeDtypeStruct((S.layout.exchange.own, *y.shape[1:]), y.dtype)
+        (product,) = jax.linear_transpose(S.halo, x)(S.block.T @ y)
+        return product
 
-    found: jax.Array = on_devices(S, compute, [y])
-    return found
+    return on_devices(S, compute, [y])
 
 
 def _check_rows(S: ShardedTensor, x: ArrayLike, dim: int, what: str) -> None:
@@ -89,9 +80,9 @@ def _multiply_at_entries(S: ShardedTensor, left: ArrayLike, right: ArrayLike) ->
     _check_rows(S, right, 1, "a sampled product")
 
     def compute(S: ShardedTensor, left: jax.Array, right: jax.Array) -> jax.Array:
-        found = einsum("ij,ik,jk->ij", S.block, left, S.halo(right))
-        assert not isinstance(found, jax.Array)
-        return found.values[None]
+        product = einsum("ij,ik,jk->ij", S.block, left, S.halo(right))
+        assert not isinstance(product, jax.Array)
+        return product.values[None]
 
     return S.with_values(on_devices(S, compute, [left, right], has_columns=False))
 
@@ -128,8 +119,7 @@ def _map(S: ShardedTensor, function: Callable[..., Any]) -> ShardedTensor:
 def _sum(S: ShardedTensor, axis: int) -> jax.Array:
     reduced = axes_to_reduce(axis, 2)
     if reduced == (1,):
-        found: jax.Array = on_devices(S, lambda S: S.block.sum(1), [])
-        return found
+        return on_devices(S, lambda S: S.block.sum(1), [])
     if reduced != (0,):
         raise S._refusal("a sum of all entries")
     return _multiply_transpose(S, jnp.ones(S.block.shape[0] if S.is_local else S.shape[0], S.dtype))
@@ -152,8 +142,7 @@ def _attention(S: ShardedTensor, q: ArrayLike, k: ArrayLike, v: ArrayLike, mask:
     def compute(S: ShardedTensor, q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
         return sparse_attention(q, S.halo(k), S.halo(v), S.block.pattern, **options)
 
-    found: jax.Array = on_devices(S, compute, [q, k, v])
-    return found
+    return on_devices(S, compute, [q, k, v])
 
 
 FUNCTIONS.update(matmul=matmul, einsum=_einsum, map=_map, sum=_sum, softmax=_softmax, sparse_attention=_attention)

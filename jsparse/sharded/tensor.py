@@ -26,7 +26,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 
 @dataclass(frozen=True)
-class Layout:
+class ShardedLayout:
     """What is static about a sharded tensor.
 
     Attributes:
@@ -69,7 +69,7 @@ class ShardedTensor(Overriding):
     """
 
     def __init__(
-        self, leaves: Sequence[jax.Array], tables: Sequence[jax.Array], columns: jax.Array, layout: Layout
+        self, leaves: Sequence[jax.Array], tables: Sequence[jax.Array], columns: jax.Array, layout: ShardedLayout
     ) -> None:
         self._leaves, self._tables, self._columns, self.layout = tuple(leaves), tuple(tables), columns, layout
 
@@ -96,8 +96,7 @@ class ShardedTensor(Overriding):
     @property
     def values(self) -> jax.Array:
         """The values of all devices' blocks (devices, slots): padded, and in the order of a block's columns."""
-        found: jax.Array = self._leaves[0]
-        return found
+        return self._leaves[0]
 
     @property
     def sharding(self) -> NamedSharding:
@@ -111,8 +110,7 @@ class ShardedTensor(Overriding):
         return [self._block([jnp.asarray(np.asarray(x.data)[0]) for x in of]) for of in zip(*ordered, strict=True)]
 
     def _block(self, leaves: Sequence[jax.Array]) -> SparseTensor:
-        found: SparseTensor = jax.tree.unflatten(self.layout.block, leaves)
-        return found
+        return jax.tree.unflatten(self.layout.block, leaves)
 
     def with_values(self, values: jax.Array) -> ShardedTensor:
         """Return the tensor with other values (devices, slots), in the order of `S.values`."""
@@ -168,21 +166,18 @@ class ShardedTensor(Overriding):
         )
 
     def __matmul__(self, x: ArrayLike) -> jax.Array:
-        found: jax.Array = self._call("matmul", (x,), {})
-        return found
+        return self._call("matmul", (x,), {})
 
     def map(self, function: Callable[..., Any]) -> ShardedTensor:
         """Apply an elementwise function to the stored values. Padding stays 0."""
-        found: ShardedTensor = self._call("map", (function,), {})
-        return found
+        return self._call("map", (function,), {})
 
     def sum(self, axis: int) -> jax.Array:
         """The sums of rows (axis=1) or of columns (axis=0), divided among the devices.
 
         Raises ShapeError for an axis out of range, NotYetSupportedError for both axes.
         """
-        found: jax.Array = self._call("sum", (axis,), {})
-        return found
+        return self._call("sum", (axis,), {})
 
     def __mul__(self, number: ArrayLike) -> ShardedTensor:
         if np.shape(number):
@@ -208,8 +203,7 @@ class ShardedTensor(Overriding):
 
         Its pattern is static, so the index arrays have to be known. Values may be traced and differentiated.
         """
-        found: SparseTensor = self._call("gather", (self._leaves, self._columns), {})
-        return found
+        return self._call("gather", (self._leaves, self._columns), {})
 
     def __getattr__(self, name: str) -> Never:
         if not name.startswith("_") and hasattr(SparseTensor, name):
@@ -226,7 +220,7 @@ class ShardedTensor(Overriding):
 
     # ---- pytree
 
-    def tree_flatten_with_keys(self) -> tuple[list[tuple[jax.tree_util.DictKey, jax.Array]], tuple[int, Layout]]:
+    def tree_flatten_with_keys(self) -> tuple[list[tuple[jax.tree_util.DictKey, jax.Array]], tuple[int, ShardedLayout]]:
         """The leaves, which all have the device axis in front, and what is static."""
         key = f"rows@{self.layout.digest[:16]}"
         named = [
@@ -236,7 +230,7 @@ class ShardedTensor(Overriding):
         return named, (len(self._leaves), self.layout)
 
     @classmethod
-    def tree_unflatten(cls, static: tuple[int, Layout], leaves: Sequence[jax.Array]) -> ShardedTensor:
+    def tree_unflatten(cls, static: tuple[int, ShardedLayout], leaves: Sequence[jax.Array]) -> ShardedTensor:
         """Put the tensor together again."""
         count, layout = static
         *others, columns = leaves

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -33,10 +32,27 @@ def product(equation: Equation, lhs: Any, rhs: Any) -> Value:
     """
     (left, right), out = _subscripts(equation, np.ndim(lhs), np.ndim(rhs))
     if any(isinstance(x, SparseValue) and not x.background.is_zero for x in (lhs, rhs)):
-        return _with_backgrounds(equation, [(lhs, left), (rhs, right)], out)
-    terms = [_term(equation, lhs, left), _term(equation, rhs, right)]
+        # For a tensor S with the background b the product S · X is an array, (S - b) · X + b · X. b
+        # broadcasts, so X is summed before it is multiplied by b. S - b is 0 outside of the stored entries.
+        # Where b is infinite, the product is NaN. Where X is infinite, the product may be NaN, since the two
+        # terms may be inf and -inf.
+        sizes = {**dict(zip(left, lhs.shape, strict=True)), **dict(zip(right, rhs.shape, strict=True))}
+        total = jnp.zeros((), arithmetic_dtype(equation.dtype.name))
+        for a in _addends(equation, lhs, left):
+            for b in _addends(equation, rhs, right):
+                of_left, of_right = ("".join(letters for _, letters in factors) for factors in (a, b))
+                kept = "".join(letter for letter in out if letter in of_left + of_right)
+                times = prod(sizes[v] for v in {*left, *right} - {*of_left, *of_right, *out})
+                subscripts = f"{','.join(letters for _, letters in (*a, *b))}->{kept}"
+                arrays = [array for array, _ in (*a, *b)]
+                term: Any = einsum(subscripts, *arrays, preferred_element_type=total.dtype, out_format="dense")
+                term = term.reshape([sizes[v] if v in kept else 1 for v in out])
+                total = total + term * as_number(times, total.dtype)
+        return jnp.broadcast_to(total, equation.shape).astype(equation.dtype)
+    terms = [_term(lhs, left), _term(rhs, right)]
     if set(left + right) != set(terms[0][1] + terms[1][1]):  # both repeat their elements along a dimension
-        terms = [_term(equation, _whole_if_sparse(x), own) for x, own in ((lhs, left), (rhs, right))]
+        lhs, rhs = (whole(x) if isinstance(x, SparseValue) else x for x in (lhs, rhs))
+        terms = [_term(lhs, left), _term(rhs, right)]
     (a, left), (b, right) = terms
     subscripts = f"{left},{right}->{out}"
     try:
@@ -45,7 +61,11 @@ def product(equation: Equation, lhs: Any, rhs: Any) -> Value:
         if not any(isinstance(x, SparseTensor) and x.is_dynamic for x in (a, b)):
             raise
         if equation.nse is None:
-            raise _without_capacity(equation) from error
+            raise PatternError(
+                f"{equation} multiplies SparseTensors into one whose pattern is only known at run time. Pass the "
+                f"capacity of such products in entries, jsparse.sparsify(fn, nse=...), or multiply by a dense array "
+                f"first, A @ (B @ x)."
+            ) from error
         return plain(einsum(subscripts, a, b, nse=equation.nse, preferred_element_type=equation.dtype))
 
 
@@ -59,31 +79,10 @@ def product_of_arrays(equation: Equation, lhs: jax.Array, rhs: jax.Array) -> Val
 
     def sample(tensor: SparseTensor) -> Any:
         subscripts = f"{left},{right}->{out}"
-        found: Any = einsum(subscripts, *arrays, out_format=tensor, preferred_element_type=equation.dtype)
-        return found.values
+        sampled: Any = einsum(subscripts, *arrays, out_format=tensor, preferred_element_type=equation.dtype)
+        return sampled.values
 
     return Deferred(equation.shape, equation.dtype, lambda: equation.results(arrays)[0], sample)
-
-
-def _with_backgrounds(equation: Equation, operands: Sequence[tuple[Value, str]], out: str) -> jax.Array:
-    """Compute a product S · X as an array, for a tensor S with the background b, by (S - b) · X + b · X.
-
-    b broadcasts, so X is summed before it is multiplied by b. S - b is 0 outside of the stored entries. Where b is
-    infinite, the product is NaN. Where X is infinite, the product may be NaN, since the two terms may be inf and -inf.
-    """
-    (lhs, left), (rhs, right) = operands
-    sizes = {**dict(zip(left, lhs.shape, strict=True)), **dict(zip(right, rhs.shape, strict=True))}
-    total = jnp.zeros((), arithmetic_dtype(equation.dtype.name))
-    for a in _addends(equation, lhs, left):
-        for b in _addends(equation, rhs, right):
-            of_left, of_right = ("".join(own for _, own in factors) for factors in (a, b))
-            kept = "".join(letter for letter in out if letter in of_left + of_right)
-            times = prod(sizes[v] for v in {*left, *right} - {*of_left, *of_right, *out})
-            subscripts = f"{','.join(own for _, own in (*a, *b))}->{kept}"
-            arrays = [array for array, _ in (*a, *b)]
-            found: Any = einsum(subscripts, *arrays, preferred_element_type=total.dtype, out_format="dense")
-            total = total + found.reshape([sizes[v] if v in kept else 1 for v in out]) * as_number(times, total.dtype)
-    return jnp.broadcast_to(total, equation.shape).astype(equation.dtype)
 
 
 Factors = list[tuple[Any, str]]
@@ -103,26 +102,15 @@ def _addends(equation: Equation, x: Value, letters: str) -> list[Factors]:
     if not products:
         check_known(x, equation)
         products = ((x.background.as_array(x.ndim, x.dtype),),)
-    found: list[Factors] = [[(subtract_background(x), letters)]]
-    return found + [[in_letters(_finite(b.astype(wide)), letters) for b in factors] for factors in products]
+    differences: list[Factors] = [[(subtract_background(x), letters)]]
+    return differences + [[in_letters(_finite(b.astype(wide)), letters) for b in factors] for factors in products]
 
 
 def _finite(x: jax.Array) -> jax.Array:
     return jnp.where(jnp.isfinite(x), x, jnp.nan) if jnp.issubdtype(x.dtype, jnp.inexact) else x
 
 
-def _without_capacity(equation: Equation) -> PatternError:
-    return PatternError(
-        f"{equation} multiplies SparseTensors into one whose pattern is only known at run time. Pass the capacity of "
-        f"such products in entries, jsparse.sparsify(fn, nse=...), or multiply by a dense array first, A @ (B @ x)."
-    )
-
-
-def _whole_if_sparse(x: Value) -> Any:
-    return whole(x) if isinstance(x, SparseValue) else x
-
-
-def _term(equation: Equation, x: Value, letters: str) -> tuple[Any, str]:
+def _term(x: Value, letters: str) -> tuple[Any, str]:
     if not isinstance(x, SparseValue):
         return dense(x), letters
     return x.tensor, "".join(letters[dim] for dim in x.dims)
@@ -139,9 +127,7 @@ def _subscripts(equation: Equation, left: int, right: int) -> tuple[tuple[str, s
     for pairs in (contract, batch):
         for i, j in zip(*pairs, strict=True):
             rhs[j] = lhs[i]
-    own = [_letters_without(lhs, (*contract[0], *batch[0])), _letters_without(rhs, (*contract[1], *batch[1]))]
-    return ("".join(lhs), "".join(rhs)), "".join([*(lhs[i] for i in batch[0]), *own[0], *own[1]])
-
-
-def _letters_without(letters: Sequence[str], dims: Sequence[int]) -> list[str]:
-    return [letter for n, letter in enumerate(letters) if n not in dims]
+    of_batch = [lhs[i] for i in batch[0]]
+    of_lhs = [letter for n, letter in enumerate(lhs) if n not in (*contract[0], *batch[0])]
+    of_rhs = [letter for n, letter in enumerate(rhs) if n not in (*contract[1], *batch[1])]
+    return ("".join(lhs), "".join(rhs)), "".join([*of_batch, *of_lhs, *of_rhs])

@@ -14,7 +14,6 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr
 
 from jsparse import _compat
-from jsparse.errors import NotYetSupportedError
 from jsparse.formats import Pattern
 from jsparse.sparsification.custom_derivatives import with_pull, with_push
 from jsparse.sparsification.deferred import Deferred, dense
@@ -32,11 +31,8 @@ def scan(equation: Equation, *inputs: Value) -> list[Value]:
     """Run the body in `jax.lax.scan`. Carries keep their pattern; the arrays that are scanned over are dense."""
     params = equation.params
     constants, carries = _compat.scan_counts(params)
-    consts, begin, xs = (
-        inputs[:constants],
-        compute_deferred(inputs[constants:][:carries]),
-        inputs[constants + carries :],
-    )
+    consts, xs = inputs[:constants], inputs[constants + carries :]
+    begin = compute_deferred(inputs[constants:][:carries])
     for x in xs:
         if isinstance(x, SparseValue):
             raise equation.not_supported(
@@ -44,8 +40,8 @@ def scan(equation: Equation, *inputs: Value) -> list[Value]:
             )
 
     def body(carry: Sequence[Value], items: Sequence[Value]) -> tuple[list[Value], list[Value]]:
-        found = compute_deferred(equation.interpret(params["jaxpr"], [*consts, *carry, *items]))
-        out, collected = found[: len(carry)], found[len(carry) :]
+        results = compute_deferred(equation.interpret(params["jaxpr"], [*consts, *carry, *items]))
+        out, collected = results[: len(carry)], results[len(carry) :]
         return _same_carry(equation, carry, out), [_collectable(equation, x) for x in collected]
 
     options = {name: params[name] for name in ("length", "reverse", "unroll")}
@@ -84,16 +80,14 @@ def loop(equation: Equation, *inputs: Value) -> list[Value]:
     of_condition, of_body, begin = inputs[:first], inputs[first:end], compute_deferred(inputs[end:])
 
     def condition(carry: Sequence[Value]) -> jax.Array:
-        (found,) = equation.interpret(params["cond_jaxpr"], [*of_condition, *carry])
-        return dense(found)
+        (goes_on,) = equation.interpret(params["cond_jaxpr"], [*of_condition, *carry])
+        return dense(goes_on)
 
     def body(carry: Sequence[Value]) -> list[Value]:
-        return _same_carry(
-            equation, carry, compute_deferred(equation.interpret(params["body_jaxpr"], [*of_body, *carry]))
-        )
+        results = compute_deferred(equation.interpret(params["body_jaxpr"], [*of_body, *carry]))
+        return _same_carry(equation, carry, results)
 
-    found: list[Any] = jax.lax.while_loop(condition, body, _strong(begin))
-    return found
+    return jax.lax.while_loop(condition, body, _strong(begin))
 
 
 @sparse_rule("cond")
@@ -108,10 +102,8 @@ def branches(equation: Equation, which: jax.Array, *inputs: Value) -> list[Value
     results = [jax.eval_shape(function, *opened.leaves) for function in functions]
     for other in results[1:]:
         for n, (x, y) in enumerate(zip(results[0], other, strict=True)):
-            if _structure(x) != _structure(y):
-                raise _different(equation, f"result {n} of all branches", _describe(x), _describe(y))
-    found: list[Any] = jax.lax.switch(dense(which), functions, *opened.leaves)
-    return found
+            _check_alike(equation, x, y, f"result {n} of all branches")
+    return jax.lax.switch(dense(which), functions, *opened.leaves)
 
 
 def _same_carry(equation: Equation, before: Sequence[Value], after: Sequence[Value]) -> list[Value]:
@@ -119,20 +111,18 @@ def _same_carry(equation: Equation, before: Sequence[Value], after: Sequence[Val
     for n, (x, y) in enumerate(zip(before, after, strict=True)):
         if isinstance(y, SparseValue):
             check_background(y, equation)
-        if _structure(x) != _structure(y):
-            raise _different(equation, f"carry {n} before and after a step", _describe(x), _describe(y))
+        _check_alike(equation, x, y, f"carry {n} before and after a step")
     return list(after)
 
 
-def _structure(x: Value) -> Any:
-    return jax.tree.structure(x)
-
-
-def _different(equation: Equation, what: str, one: str, other: str) -> NotYetSupportedError:
-    return equation.not_supported(
-        f"needs {what} to be stored alike, but got {one} and {other}",
-        "Give it the same pattern in both places (A * 0 + B has that of both), or pass A.todense().",
-    )
+def _check_alike(equation: Equation, x: Value, y: Value, what: str) -> None:
+    """Raise NotYetSupportedError if two values differ in structure."""
+    one: Any = jax.tree.structure(x)
+    if one != jax.tree.structure(y):
+        raise equation.not_supported(
+            f"needs {what} to be stored alike, but got {_describe(x)} and {_describe(y)}",
+            "Give it the same pattern in both places (A * 0 + B has that of both), or pass A.todense().",
+        )
 
 
 def _describe(x: Value) -> str:
@@ -174,9 +164,9 @@ def interpret_checkpoint(equation: Equation, *inputs: Value) -> list[Value]:
 @sparse_rule("custom_linear_solve")
 def interpret_linear_solve(equation: Equation, *inputs: Value) -> list[Value]:
     """Interpret the functions of a linear solver. The derivatives of the solver are solutions of linear systems."""
-    jaxprs, rest, consts = equation.params["jaxprs"], list(inputs), {}
+    jaxprs, right, consts = equation.params["jaxprs"], list(inputs), {}
     for name, length in equation.params["const_lengths"]._asdict().items():
-        consts[name], rest = rest[:length], rest[length:]
+        consts[name], right = right[:length], right[length:]
 
     def function(name: str) -> Any:
         closed = getattr(jaxprs, name)
@@ -185,14 +175,13 @@ def interpret_linear_solve(equation: Equation, *inputs: Value) -> list[Value]:
     def solver(name: str) -> Any:
         return (lambda _, b: function(name)(b)) if getattr(jaxprs, name) is not None else None
 
-    right = compute_deferred(rest)
+    right = compute_deferred(right)
     has_aux = len(equation.out_avals) > len(right)
     if has_aux or any(isinstance(x, SparseValue) for x in right):
         raise equation.not_supported(
             "has further results, or a SparseTensor on the right side", "Pass A.todense() there."
         )
-    found: Any = jax.lax.custom_linear_solve(function("matvec"), right, solver("solve"), solver("transpose_solve"))
-    return found
+    return jax.lax.custom_linear_solve(function("matvec"), right, solver("solve"), solver("transpose_solve"))
 
 
 @sparse_rule("custom_jvp_call")

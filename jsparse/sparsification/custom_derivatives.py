@@ -29,14 +29,13 @@ def with_push(equation: Equation, called: Any, inputs: Sequence[Any]) -> list[Va
 
     def push(primals: Sequence[jax.Array], changes: Sequence[jax.Array]) -> Any:
         values, moves = opened.rebuild(primals), opened.rebuild(changes)
-        given = [with_parts(values[n], parts(moves[n])) for n in active]
-        found = iter(equation.interpret(_push(equation, active), [*values, *given]))
+        tangents = [with_parts(values[n], parts(moves[n])) for n in active]
+        results = iter(equation.interpret(_push(equation, active), [*values, *tangents]))
         out = call(*primals)
-        return out, [tangent_tree(x, conforming(next(found), x) if _has_derivative(x) else None) for x in out]
+        return out, [tangent_tree(x, conforming(next(results), x) if _has_derivative(x) else None) for x in out]
 
     call.defjvp(push)
-    results: list[Any] = call(*opened.leaves)
-    return results
+    return call(*opened.leaves)
 
 
 def with_pull(equation: Equation, called: Any, inputs: Sequence[Value]) -> list[Value]:
@@ -61,28 +60,27 @@ def with_pull(equation: Equation, called: Any, inputs: Sequence[Value]) -> list[
         leaves, out = kept
         values = opened.rebuild(leaves)
         pairs = [(x, change) for x, change in zip(out, changes, strict=True) if _has_derivative(x)]
-        given = [with_parts(x, parts(change)) for x, change in pairs]
-        found = equation.interpret(_pull(equation, active), [*values, *given])
-        own = [part for n in active for part in parts(values[n])]
-        new = [part for n, x in zip(active, found, strict=True) for part in conforming(x, values[n])]
-        return tuple(next((y for x, y in zip(own, new, strict=True) if x is leaf), None) for leaf in leaves)
+        cotangents = [with_parts(x, parts(change)) for x, change in pairs]
+        pulled = equation.interpret(_pull(equation, active), [*values, *cotangents])
+        old = [part for n in active for part in parts(values[n])]
+        new = [part for n, x in zip(active, pulled, strict=True) for part in conforming(x, values[n])]
+        return tuple(next((y for x, y in zip(old, new, strict=True) if x is leaf), None) for leaf in leaves)
 
     call.defvjp(forward, pull)
-    results: list[Any] = call(*opened.leaves)
-    return results
+    return call(*opened.leaves)
 
 
 def _open_inputs(
     equation: Equation, called: Any, inputs: Sequence[Any]
 ) -> tuple[Opened, list[int], Callable[[Sequence[Any]], list[Any]]]:
     """Return the inputs as an `Opened`, the indices of inputs that have derivatives, and the function of the leaves."""
-    given = [_simple(x) for x in inputs]
-    opened = Opened.of(given)
-    active = [n for n, x in enumerate(given) if n not in opened.known and _has_derivative(x)]
+    values = [_simple(x) for x in inputs]
+    opened = Opened.of(values)
+    active = [n for n, x in enumerate(values) if n not in opened.known and _has_derivative(x)]
 
     def function(leaves: Sequence[jax.Array]) -> list[Value]:
-        found = compute_deferred(equation.interpret(called, opened.rebuild(leaves)))
-        return [_simple(x) for x in found]
+        results = compute_deferred(equation.interpret(called, opened.rebuild(leaves)))
+        return [_simple(x) for x in results]
 
     return opened, active, function
 
@@ -101,8 +99,8 @@ def _push(equation: Equation, active: Sequence[int]) -> Any:
 
     def push(operands: Sequence[jax.Array], changes: Sequence[jax.Array]) -> list[jax.Array]:
         primals = [operands[n] for n in active]
-        out, found = jax.jvp(_of_active(equation, operands, active), primals, list(changes))
-        return [change for x, change in zip(out, found, strict=True) if _has_derivative(x)]
+        out, tangents = jax.jvp(_of_active(equation, operands, active), primals, list(changes))
+        return [change for x, change in zip(out, tangents, strict=True) if _has_derivative(x)]
 
     avals = _structs(equation.in_avals)
     return jax.make_jaxpr(push)(avals, [avals[n] for n in active])
@@ -113,8 +111,8 @@ def _pull(equation: Equation, active: Sequence[int]) -> Any:
 
     def pull(operands: Sequence[jax.Array], changes: Sequence[jax.Array]) -> Any:
         out, pulled = jax.vjp(_of_active(equation, operands, active), *(operands[n] for n in active))
-        rest = iter(changes)
-        return pulled([next(rest) if _has_derivative(x) else np.zeros(x.shape, jax.dtypes.float0) for x in out])
+        inexact = iter(changes)
+        return pulled([next(inexact) if _has_derivative(x) else np.zeros(x.shape, jax.dtypes.float0) for x in out])
 
     avals = _structs(equation.in_avals)
     return jax.make_jaxpr(pull)(avals, [x for x in _structs(equation.out_avals) if _has_derivative(x)])
@@ -122,10 +120,10 @@ def _pull(equation: Equation, active: Sequence[int]) -> Any:
 
 def _of_active(equation: Equation, operands: Sequence[jax.Array], active: Sequence[int]) -> Callable[..., list[Any]]:
     def function(*chosen: jax.Array) -> list[jax.Array]:
-        given = list(operands)
+        values = list(operands)
         for n, x in zip(active, chosen, strict=True):
-            given[n] = x
-        return equation.results(given)
+            values[n] = x
+        return equation.results(values)
 
     return function
 

@@ -105,13 +105,13 @@ def defer_repetition(x: Array, shape: tuple[int, ...], dims: Sequence[int]) -> D
     """Defer an array of `shape` that repeats `x`. The dimensions of `x` become the dimensions `dims`."""
     kept = [n for n in range(len(dims)) if x.shape[n] != 1]
     array = x if len(kept) == len(x.shape) else x.reshape([x.shape[n] for n in kept])
-    found = tuple(dims[n] for n in kept)
+    repeated_dims = tuple(dims[n] for n in kept)
     return Deferred(
         shape,
         x.dtype,
-        lambda: jax.lax.broadcast_in_dim(array, shape, found),
-        lambda tensor: _elements_at_slots(array, found, tensor),
-        (array, found),
+        lambda: jax.lax.broadcast_in_dim(array, shape, repeated_dims),
+        lambda tensor: _elements_at_slots(array, repeated_dims, tensor),
+        (array, repeated_dims),
     )
 
 

@@ -46,8 +46,8 @@ def elementwise_of_arrays(equation: Equation, *inputs: Any) -> Any:
     """Compute the result of known numbers. Defer it if an operand is deferred, or all are smaller than the result."""
     numbers = [uniform_number(x) for x in inputs]
     if all(x is not None for x in numbers):
-        found = evaluate_numbers(equation, numbers)
-        return defer_repetition(found, equation.shape, ()) if equation.shape else found
+        number = evaluate_numbers(equation, numbers)
+        return defer_repetition(number, equation.shape, ()) if equation.shape else number
     shape = equation.shape
     if not any(isinstance(x, Deferred) for x in inputs) and any(np.shape(x) == shape for x in inputs):
         return NotImplemented
@@ -110,9 +110,9 @@ def _scalar(x: Value) -> Any:
 def _map(equation: Equation, tensor: SparseTensor, values: Sequence[Value]) -> SparseTensor:
     function = apply(equation)
 
-    def of_entries(*given: jax.Array) -> jax.Array:
-        shape = np.broadcast_shapes(*(x.shape for x in given))
-        return function(*(x if x.shape == shape else jnp.broadcast_to(x, shape) for x in given))
+    def of_entries(*arrays: jax.Array) -> jax.Array:
+        shape = np.broadcast_shapes(*(x.shape for x in arrays))
+        return function(*(x if x.shape == shape else jnp.broadcast_to(x, shape) for x in arrays))
 
     of_entries.__name__ = equation.name
     return SparseTensor._wrap(map_slots(of_entries, tensor.pattern, *values), tensor.pattern)
@@ -123,14 +123,14 @@ def _target(equation: Equation, operands: Sequence[Value], background: Backgroun
     if equation.name == "select_n" and isinstance(operands[0], SparseValue):
         which = operands[0].background.value  # where the condition stores nothing, the other cases play no part
         operands = operands if which is None else [operands[0], operands[1 + int(which)]]
-    given = [x for x in operands if isinstance(x, SparseValue)]
-    first = given[0].tensor
-    if all(on_one_pattern(first, x.tensor) for x in given[1:]):
+    tensors = [x for x in operands if isinstance(x, SparseValue)]
+    first = tensors[0].tensor
+    if all(on_one_pattern(first, x.tensor) for x in tensors[1:]):
         return first
     if equation.name in ("mul", "and") and background.is_zero:  # where one of them is 0 everywhere else
-        return next(x.tensor for x in given if x.background.is_zero)
+        return next(x.tensor for x in tensors if x.background.is_zero)
     union: Any = _ones(first)
-    for x in given[1:]:
+    for x in tensors[1:]:
         if not on_one_pattern(union, x.tensor):
             union = union + _ones(x.tensor)
     return union
@@ -154,14 +154,14 @@ def background_of(equation: Equation, operands: Sequence[Value]) -> Background:
 
 def _products(equation: Equation, operands: Sequence[Value]) -> Products:
     """Express the result's background as a sum of products, if all operands' backgrounds are sums of products."""
-    found: list[Products] = []
+    factors: list[Products] = []
     for x, aval in zip(operands, equation.in_avals, strict=True):
         known = x.background.products if isinstance(x, SparseValue) else getattr(x, "products", ())
         part = None if known else _part(x, equation.shape, aval.dtype)
         if part is None and not known:
             return ()
-        found.append(known if part is None else ((part,),))
-    return combine_products(equation.name, found, equation.dtype)
+        factors.append(known if part is None else ((part,),))
+    return combine_products(equation.name, factors, equation.dtype)
 
 
 def _array(equation: Equation, operands: Sequence[Value]) -> jax.Array | None:
@@ -197,8 +197,8 @@ def evaluate_numbers(equation: Equation, numbers: Sequence[Any]) -> Any:
     """Compute the result of an elementwise equation for known numbers."""
     with jax.ensure_compile_time_eval():
         avals = equation.in_avals
-        found = apply(equation)(*(jnp.asarray(x, aval.dtype) for x, aval in zip(numbers, avals, strict=True)))
-        return np.asarray(found)[()]
+        result = apply(equation)(*(jnp.asarray(x, aval.dtype) for x, aval in zip(numbers, avals, strict=True)))
+        return np.asarray(result)[()]
 
 
 def apply(equation: Equation) -> Any:
@@ -208,14 +208,14 @@ def apply(equation: Equation) -> Any:
 
 def _value(equation: Equation, numbers: Sequence[Any]) -> Any:
     """Find the number that the background has everywhere; None if there is no known number."""
-    given, name = [rules.UNKNOWN if x is None else rules.ABSENT if x == 0 else x for x in numbers], equation.name
+    backgrounds, name = [rules.UNKNOWN if x is None else rules.ABSENT if x == 0 else x for x in numbers], equation.name
     if name == "select_n":
-        which, *cases = given
+        which, *cases = backgrounds
         if which is not rules.UNKNOWN:
             return numbers[1 + int(numbers[0])]
-        name, given = "where", [which, *cases[::-1]] if len(cases) == 2 else [which, cases[0], rules.UNKNOWN]
-    found = rules.background(name, given, lambda known: evaluate_numbers(equation, known).item())
-    return None if found is rules.UNKNOWN else np.zeros((), equation.dtype).item() if rules.is_zero(found) else found
+        name, backgrounds = "where", [which, *cases[::-1]] if len(cases) == 2 else [which, cases[0], rules.UNKNOWN]
+    value = rules.background(name, backgrounds, lambda known: evaluate_numbers(equation, known).item())
+    return None if value is rules.UNKNOWN else np.zeros((), equation.dtype).item() if rules.is_zero(value) else value
 
 
 SUMS = {"add": operators.add, "add_any": operators.add, "sub": operators.subtract}
@@ -238,11 +238,11 @@ def product_of(equation: Equation, factors: Sequence[Value]) -> SparseValue:
             leaf = x if isinstance(x, Deferred) else defer_repetition(x, shape, range(len(shape) - x.ndim, len(shape)))
             assert leaf.repeats is not None
             terms.append(leaf.repeats)
-    dims = tuple(sorted({dim for _, own in terms for dim in own}))
+    dims = tuple(sorted({dim for _, dims_of_factor in terms for dim in dims_of_factor}))
     letters = letters_of(len(shape))
-    inputs = ",".join("".join(letters[dim] for dim in own) for _, own in terms)
-    found: Any = einsum(f"{inputs}->{''.join(letters[dim] for dim in dims)}", *(x for x, _ in terms))
-    return SparseValue(found.astype(equation.dtype) if found.dtype != equation.dtype else found, shape, dims)
+    inputs = ",".join("".join(letters[dim] for dim in dims_of_factor) for _, dims_of_factor in terms)
+    product: Any = einsum(f"{inputs}->{''.join(letters[dim] for dim in dims)}", *(x for x, _ in terms))
+    return SparseValue(product.astype(equation.dtype) if product.dtype != equation.dtype else product, shape, dims)
 
 
 def is_addend(x: object, shape: tuple[int, ...]) -> bool:

@@ -43,14 +43,12 @@ class Equation:
     @property
     def name(self) -> str:
         """The name of the primitive."""
-        name: str = self.source.primitive.name
-        return name
+        return self.source.primitive.name
 
     @property
     def params(self) -> dict[str, Any]:
         """The parameters of the primitive."""
-        params: dict[str, Any] = self.source.params
-        return params
+        return self.source.params
 
     @property
     def in_avals(self) -> list[jax.core.ShapedArray]:
@@ -128,21 +126,12 @@ def evaluate_jaxpr(
 
     known.update(zip(jaxpr.constvars, closed.consts, strict=True))
     known.update(zip(jaxpr.invars, inputs, strict=True))
-    last = _last_uses(jaxpr)
+    uses = {v: n for n, source in enumerate(jaxpr.eqns) for v in source.invars if not isinstance(v, _compat.Literal)}
+    last = dict[int, list[Var]]()  # the variables whose last use is in an equation, by its number
+    for v in uses.keys() - {v for v in jaxpr.outvars if not isinstance(v, _compat.Literal)}:
+        last.setdefault(uses[v], []).append(v)
     for n, source in enumerate(jaxpr.eqns):
         known.update(zip(source.outvars, step(source, jaxpr, [read(v) for v in source.invars]), strict=True))
         for v in last.get(n, ()):  # its memory may be used again
             del known[v]
     return [read(v) for v in jaxpr.outvars]
-
-
-def _last_uses(jaxpr: Jaxpr) -> dict[int, list[Var]]:
-    """Map the index of each equation to the variables whose last use is in this equation."""
-    last = {v: n for n, source in enumerate(jaxpr.eqns) for v in source.invars if not isinstance(v, _compat.Literal)}
-    for v in jaxpr.outvars:
-        if not isinstance(v, _compat.Literal):
-            last.pop(v, None)
-    found: dict[int, list[Any]] = {}
-    for v, n in last.items():
-        found.setdefault(n, []).append(v)
-    return found

@@ -146,11 +146,16 @@ def largest(equation: Equation, x: SparseValue) -> list[Value]:
     shape = (*(size for dim, size in enumerate(x.shape) if dim != axis), k)
     check_bytes(shape, x.dtype, "the largest elements of each row", "Take fewer.")
     lines = Lines.of(tensor, axis)
-    found = [_largest_stored(tensor, lines, axis, shape)]
-    places = _first_places(lines, axis, shape)
+    candidates = [_largest_stored(tensor, lines, axis, shape)]
+    # The coordinates of the first k elements that are not stored, which may be past the end of the line. The one
+    # with number n is n plus the number of stored coordinates before it, those that exceed their rank in the line
+    # by at most n.
+    excess = jnp.where(lines.is_used, lines.missing, shape[-1])
+    counted = jnp.zeros(shape, jnp.int32).at[(*lines.places(axis), excess)].add(1, mode="drop")
+    places = jnp.arange(shape[-1], dtype=jnp.int32) + jnp.cumsum(counted, -1, dtype=jnp.int32)
     others = jnp.broadcast_to(jnp.moveaxis(background, axis, -1), shape)
-    found.append((others, places, places < x.shape[axis]))
-    values, indices, valid = (jnp.concatenate(parts, -1) for parts in zip(*found, strict=True))
+    candidates.append((others, places, places < x.shape[axis]))
+    values, indices, valid = (jnp.concatenate(parts, -1) for parts in zip(*candidates, strict=True))
     number = jnp.where(values != values, jnp.full_like(values, jnp.nan), values) if _has_nan(x.dtype) else values
     best = jnp.lexsort((indices, ~to_ordered_integers(number), ~valid), axis=-1)[..., :k]
     results = [jnp.take_along_axis(values, best, -1), jnp.take_along_axis(indices, best, -1)]
@@ -170,20 +175,9 @@ def _largest_stored(tensor: SparseTensor, lines: Lines, axis: int, shape: tuple[
     order = jnp.lexsort((lines.coords[axis], ~to_ordered_integers(number), line))  # lines stay where they are
     rank = jnp.where(lines.is_used, lines.rank, shape[-1])
     places = (*lines.places(axis), rank)
-    found = jnp.zeros(shape, values.dtype).at[places].set(values[order], mode="drop")
+    largest_values = jnp.zeros(shape, values.dtype).at[places].set(values[order], mode="drop")
     indices = jnp.zeros(shape, jnp.int32).at[places].set(lines.coords[axis][order].astype(jnp.int32), mode="drop")
-    return found, indices, jnp.zeros(shape, bool).at[places].set(True, mode="drop")
-
-
-def _first_places(lines: Lines, axis: int, shape: tuple[int, ...]) -> jax.Array:
-    """Return the first k coordinates of each line that are not stored. They may be past the end of the line.
-
-    The coordinate with number n, from 0, is n plus the number of stored coordinates before it. A stored coordinate is
-    before it if it exceeds its rank in the line by at most n.
-    """
-    excess = jnp.where(lines.is_used, lines.missing, shape[-1])
-    counted = jnp.zeros(shape, jnp.int32).at[(*lines.places(axis), excess)].add(1, mode="drop")
-    return jnp.arange(shape[-1], dtype=jnp.int32) + jnp.cumsum(counted, -1, dtype=jnp.int32)
+    return largest_values, indices, jnp.zeros(shape, bool).at[places].set(True, mode="drop")
 
 
 def _has_nan(dtype: np.dtype) -> bool:
@@ -215,10 +209,10 @@ def scans(equation: Equation, x: SparseValue) -> Value:
             f"{shorten(x.shape)}. Write jnp.where(A != 0, f(A), 0) for those at stored entries, or pass A.todense()."
         )
 
-    found = Deferred(x.shape, x.dtype, refuse, lambda tensor: _scan_at_slots(equation, x, tensor))
+    running = Deferred(x.shape, x.dtype, refuse, lambda tensor: _scan_at_slots(equation, x, tensor))
     if equation.name == "cumprod" and x.background.is_zero:  # 0 from the first element on that is not stored
-        return x.with_tensor(SparseTensor._wrap(found.at(x.tensor), x.tensor.pattern), ZERO)
-    return found
+        return x.with_tensor(SparseTensor._wrap(running.at(x.tensor), x.tensor.pattern), ZERO)
+    return running
 
 
 def _scan_at_slots(equation: Equation, x: SparseValue, tensor: SparseTensor) -> jax.Array:
@@ -232,11 +226,11 @@ def _scan_at_slots(equation: Equation, x: SparseValue, tensor: SparseTensor) -> 
     def within(before: tuple[jax.Array, jax.Array], after: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         return before[0] | after[0], jnp.where(after[0], after[1], combine(before[1], after[1]))
 
-    _, found = jax.lax.associative_scan(within, (lines.starts, elements_at_slots(x, union)[lines.order].astype(wide)))
+    _, sums = jax.lax.associative_scan(within, (lines.starts, elements_at_slots(x, union)[lines.order].astype(wide)))
     background = jnp.asarray(background_array(x).at(union)).astype(wide)
     background = background[lines.order] if background.ndim else background
     times = jnp.maximum(lines.missing, 1).astype(wide)
-    found = jnp.where(lines.missing > 0, combine(found, repeat(background, times)), found)
-    found = jnp.where(lines.is_used, found, 0).astype(x.dtype)
-    scanned = SparseTensor._wrap(jnp.zeros_like(found).at[lines.order].set(found), union.pattern)
+    sums = jnp.where(lines.missing > 0, combine(sums, repeat(background, times)), sums)
+    sums = jnp.where(lines.is_used, sums, 0).astype(x.dtype)
+    scanned = SparseTensor._wrap(jnp.zeros_like(sums).at[lines.order].set(sums), union.pattern)
     return scanned.values if on_one_pattern(scanned, tensor) else scanned.restrict(tensor).values

@@ -16,6 +16,7 @@ import sys
 import sysconfig
 from collections.abc import Sequence
 from functools import cache
+from itertools import takewhile
 from types import FrameType
 
 import jax
@@ -68,7 +69,8 @@ class Origin:
         result is then the line of `called_from`.
         """
         frames: Sequence[Frame] = _compat.traceback_frames(source)
-        frames = _inside(frames) if called_from.is_call else frames
+        if called_from.is_call:  # the frames inside the function that JAX traces
+            frames = list(takewhile(lambda frame: not _is_tracer(frame), frames))
         place = next((n for n, (file, _, _) in enumerate(frames) if not _is_library(file)), None)
         if place is not None:
             return Origin(_describe_frame(frames[place]), _function(frames[:place]))
@@ -84,14 +86,8 @@ def _describe_frame(frame: Frame) -> str:
     return f"{frame[0]}:{frame[1]} ({frame[2]})"
 
 
-def _inside(frames: Sequence[Frame]) -> Sequence[Frame]:
-    """Return the frames inside the function that JAX traces: all frames before the first frame of JAX's tracer."""
-    ends = (n for n, (file, _, name) in enumerate(frames) if file.startswith(JAX) and _is_tracer(name))
-    return frames[: next(ends, len(frames))]
-
-
-def _is_tracer(name: str) -> bool:
-    return name.endswith("call_wrapped") or "trace_to_jaxpr" in name
+def _is_tracer(frame: Frame) -> bool:
+    return frame[0].startswith(JAX) and (frame[2].endswith("call_wrapped") or "trace_to_jaxpr" in frame[2])
 
 
 def _function(inner: Sequence[Frame]) -> str:
@@ -117,6 +113,6 @@ def _is_library(file: str) -> bool:
 @cache
 def _folders() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
-    found = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    found |= {*site.getsitepackages(), site.getusersitepackages(), HERE, JAX}
-    return tuple(os.path.join(folder, "") for folder in sorted(found))  # noqa: PTH118
+    folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    folders |= {*site.getsitepackages(), site.getusersitepackages(), HERE, JAX}
+    return tuple(os.path.join(folder, "") for folder in sorted(folders))  # noqa: PTH118

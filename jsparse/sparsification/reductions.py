@@ -41,8 +41,8 @@ def sums(equation: Equation, x: SparseValue) -> Value:
     times = prod(x.shape[dim] for dim in axes if dim not in x.dims)
     if not set(range(x.ndim)) - set(x.dims) <= set(axes):
         x, times = whole(x), 1
-    found = x.tensor.sum(tuple(n for n, dim in enumerate(x.dims) if dim in axes), dtype=x.dtype)
-    return plain(found * times if times != 1 else found)
+    total = x.tensor.sum(tuple(n for n, dim in enumerate(x.dims) if dim in axes), dtype=x.dtype)
+    return plain(total * times if times != 1 else total)
 
 
 def _sums_with_background(x: SparseValue, axes: Sequence[int]) -> jax.Array:
@@ -55,8 +55,8 @@ def _sums_with_background(x: SparseValue, axes: Sequence[int]) -> jax.Array:
     wide = np.dtype(arithmetic_dtype(x.dtype.name))
     if (first := _constant_axes(x, axes)) is not None:
         stored: Any = x.tensor.sum(first, dtype=wide, out_format="dense")
-        found = stored + _combine_background(x, first, wide, jnp.multiply)
-        return jnp.sum(found, _positions(axes, first)).astype(x.dtype)
+        sums = stored + _combine_background(x, first, wide, jnp.multiply)
+        return jnp.sum(sums, _positions(axes, first)).astype(x.dtype)
     background = x.background.as_array(x.ndim, x.dtype).astype(wide)
     repeats = prod(x.shape[dim] for dim in axes if background.shape[dim] == 1)
     total = jnp.squeeze(background.sum(tuple(axes), keepdims=True), tuple(axes)) * as_number(repeats, wide)
@@ -68,15 +68,15 @@ def _sums_with_products(x: SparseValue, axes: Sequence[int]) -> jax.Array:
     wide = np.dtype(arithmetic_dtype(x.dtype.name))
     letters = letters_of(x.ndim)
     kept = [dim for dim in range(x.ndim) if dim not in axes]
-    found: Any = subtract_background(x).sum(tuple(axes), dtype=wide, out_format="dense")
+    total: Any = subtract_background(x).sum(tuple(axes), dtype=wide, out_format="dense")
     for factors in x.background.products:
-        arrays, own = zip(*(in_letters(b.astype(wide), letters) for b in factors), strict=True)
-        left = [dim for dim in kept if letters[dim] in "".join(own)]
-        times = prod(x.shape[dim] for dim in axes if letters[dim] not in "".join(own))
-        part = jnp.einsum(f"{','.join(own)}->{''.join(letters[dim] for dim in left)}", *arrays)
+        arrays, subscripts = zip(*(in_letters(b.astype(wide), letters) for b in factors), strict=True)
+        left = [dim for dim in kept if letters[dim] in "".join(subscripts)]
+        times = prod(x.shape[dim] for dim in axes if letters[dim] not in "".join(subscripts))
+        part = jnp.einsum(f"{','.join(subscripts)}->{''.join(letters[dim] for dim in left)}", *arrays)
         shape = [x.shape[dim] if dim in left else 1 for dim in kept]
-        found = found + part.reshape(shape) * as_number(times, wide)
-    return found.astype(x.dtype)
+        total = total + part.reshape(shape) * as_number(times, wide)
+    return total.astype(x.dtype)
 
 
 def _constant_axes(x: SparseValue, axes: Sequence[int]) -> tuple[int, ...] | None:
@@ -149,22 +149,15 @@ def extremes(equation: Equation, x: SparseValue) -> Value:
     first = _constant_axes(x, axes)
     if first is None:
         raise not_zero(x, equation)
-    stored = _of_stored(name, x.tensor, first)
+    method = getattr(x.tensor, METHODS[name])
+    stored = method(first, stored=True) if name != "reduce_or" else method(first)
     if x.background.value is None or x.background.value != NEUTRAL[name]:
-        stored = _with_background(name, stored, x, first)
+        # The background takes part where some of the reduced elements are not stored.
+        if name == "reduce_prod":
+            wide = np.dtype(arithmetic_dtype(x.dtype.name))
+            stored = (stored.astype(wide) * _combine_background(x, first, wide, jnp.power)).astype(x.dtype)
+        else:
+            background = jnp.squeeze(x.background.as_array(x.ndim, x.dtype), first)
+            _, is_full = _count_unstored(x.tensor, first, np.dtype(np.int32))
+            stored = jnp.where(is_full, stored, OPERATIONS[name](stored, background))
     return stored if len(first) == len(axes) else OPERATIONS[name].reduce(stored, _positions(axes, first))
-
-
-def _of_stored(name: str, tensor: SparseTensor, axes: Sequence[int]) -> jax.Array:
-    method = getattr(tensor, METHODS[name])
-    return method(axes, stored=True) if name != "reduce_or" else method(axes)
-
-
-def _with_background(name: str, stored: jax.Array, x: SparseValue, axes: Sequence[int]) -> jax.Array:
-    """Combine the reduction of stored entries with the background, where some reduced elements are not stored."""
-    if name == "reduce_prod":
-        wide = np.dtype(arithmetic_dtype(x.dtype.name))
-        return (stored.astype(wide) * _combine_background(x, axes, wide, jnp.power)).astype(x.dtype)
-    background = jnp.squeeze(x.background.as_array(x.ndim, x.dtype), tuple(axes))
-    _, is_full = _count_unstored(x.tensor, axes, np.dtype(np.int32))
-    return jnp.where(is_full, stored, OPERATIONS[name](stored, background))

@@ -67,10 +67,10 @@ def slice_tensor_at(equation: Equation, x: Value, *starts: Any) -> Value:
             )
 
     def select(tensor: SparseTensor) -> SparseTensor:
-        found = tensor[tuple(index)]
-        if found.ndim == 0 or not added:
-            return found.reshape(equation.shape) if not found.ndim else found
-        return expand_dims(found, tuple(added))
+        part = tensor[tuple(index)]
+        if part.ndim == 0 or not added:
+            return part.reshape(equation.shape) if not part.ndim else part
+        return expand_dims(part, tuple(added))
 
     def of_background(b: jax.Array) -> jax.Array:
         for dim, (start, size) in enumerate(zip(starts, equation.params["slice_sizes"], strict=True)):
@@ -89,12 +89,12 @@ def gather_elements(equation: Equation, x: Value, indices: jax.Array) -> Value:
         batch = tuple(numbers.operand_batching_dims)
         sizes = tuple(1 if dim in (*axes, *batch) else size for dim, size in enumerate(x.shape))
         count = np.ndim(indices) - 1
-        rest = tuple(dim if dim < axes[0] else dim + count - 1 for dim in range(ndim) if dim not in axes)
+        other_dims = tuple(dim if dim < axes[0] else dim + count - 1 for dim in range(ndim) if dim not in axes)
         if tuple(equation.params["slice_sizes"]) == sizes:
             points = numpy_unless_traced(dense(indices))
             if sorted((*collapsed, *batch)) == list(range(ndim)):
                 return _elements(equation, x, points)
-            if len(axes) == 1 and axes == collapsed and not batch and tuple(numbers.offset_dims) == rest:
+            if len(axes) == 1 and axes == collapsed and not batch and tuple(numbers.offset_dims) == other_dims:
                 take = partial(_take_background, points=points[..., 0], axis=axes[0])
                 return move_elements(equation, x, lambda tensor: tensor.take(points[..., 0], axes[0]), take)
     raise equation.not_supported(
@@ -115,15 +115,15 @@ def _elements(equation: Equation, x: SparseValue, points: Array) -> jax.Array:
     check_known(x, equation)
     index, outside = _index(equation, x.shape, points)
     tensor = whole(x).tensor
-    found: Any = tensor[index]
+    elements: Any = tensor[index]
     if not x.background.is_zero:
         stored: Any = tensor.with_values(jnp.ones(tensor.nse, jnp.float32))[index]
         background = x.background.as_array(x.ndim, x.dtype)
         repeats = tuple(0 if size == 1 else at for at, size in zip(index, background.shape, strict=True))
-        found = jnp.where(stored != 0, found, background[repeats])
+        elements = jnp.where(stored != 0, elements, background[repeats])
     if outside is None:
-        return found
-    return jnp.where(outside, equation.fill_value(x.dtype), found)
+        return elements
+    return jnp.where(outside, equation.fill_value(x.dtype), elements)
 
 
 def _index(equation: Equation, shape: tuple[int, ...], points: Array) -> tuple[tuple[Array, ...], Array | None]:

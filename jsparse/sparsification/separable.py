@@ -26,22 +26,22 @@ def combine_products(name: str, operands: Sequence[Products], dtype: np.dtype) -
 
     Returns () if the result is no sum of products, or has more than MOST_TERMS products.
     """
-    found: Products = ()
+    products: Products = ()
     first, *others = operands
     if name in ("add", "add_any"):
-        found = first + others[0]
+        products = first + others[0]
     elif name == "sub":
-        found = first + _each(others[0], jnp.negative)
+        products = first + _each(others[0], jnp.negative)
     elif name == "neg":
-        found = _each(first, jnp.negative)
+        products = _each(first, jnp.negative)
     elif name == "mul":
-        found = tuple(_merge_factors(a + b) for a in first for b in others[0])
+        products = tuple(_merge_factors(a + b) for a in first for b in others[0])
     elif name == "div" and len(others[0]) == 1 and jnp.issubdtype(dtype, jnp.inexact):
         inverse = tuple(1 / x for x in others[0][0])
-        found = tuple(_merge_factors(a + inverse) for a in first)
+        products = tuple(_merge_factors(a + inverse) for a in first)
     elif name == "convert_element_type" and jnp.issubdtype(dtype, jnp.inexact):
-        found = tuple(tuple(x.astype(dtype) for x in factors) for factors in first)
-    return found if len(found) <= MOST_TERMS else ()
+        products = tuple(tuple(x.astype(dtype) for x in factors) for factors in first)
+    return products if len(products) <= MOST_TERMS else ()
 
 
 def _each(products: Products, function: Callable[[jax.Array], jax.Array]) -> Products:
@@ -50,15 +50,15 @@ def _each(products: Products, function: Callable[[jax.Array], jax.Array]) -> Pro
 
 def _merge_factors(factors: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
     """Replace two factors by their product if it is no larger than the larger factor. Returns the factors."""
-    found: list[jax.Array] = []
+    merged: list[jax.Array] = []
     for x in factors:
-        for n, y in enumerate(found):
+        for n, y in enumerate(merged):
             if prod(np.broadcast_shapes(x.shape, y.shape)) <= max(x.size, y.size):
-                found[n] = x * y
+                merged[n] = x * y
                 break
         else:
-            found.append(x)
-    return tuple(found)
+            merged.append(x)
+    return tuple(merged)
 
 
 def total(products: Products, read: Callable[[jax.Array], jax.Array]) -> jax.Array:

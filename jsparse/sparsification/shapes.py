@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import Array
-from jsparse.errors import NotYetSupportedError
 from jsparse.ops.building.filled import zeros
 from jsparse.ops.shaping.axes import expand_dims, squeeze
 from jsparse.ops.shaping.joining import concatenate, pad, stack
@@ -49,15 +48,15 @@ def move_elements(
     in dimensions along which it is repeated. Without `of_background`, a background that is not a number becomes
     unknown.
     """
-    found = plain(function(whole(x).tensor))
-    if not isinstance(found, SparseValue):
+    moved = plain(function(whole(x).tensor))
+    if not isinstance(moved, SparseValue):
         check_background(x, equation)
-        return found
+        return moved
     if of_background is None:
         background = Background(x.background.value, x.background.cause)
     else:
         background = x.background.through(of_background)
-    return replace(found, background=background)
+    return replace(moved, background=background)
 
 
 @deferred_rule("iota")
@@ -71,8 +70,8 @@ def broadcast_array(equation: Equation, x: Any) -> Value:
     """Defer the repetition of elements."""
     shape, dims = equation.shape, equation.params["broadcast_dimensions"]
     if isinstance(x, Deferred) and x.repeats is not None:
-        array, own = x.repeats
-        return defer_repetition(array, shape, [dims[dim] for dim in own])
+        array, repeated_dims = x.repeats
+        return defer_repetition(array, shape, [dims[dim] for dim in repeated_dims])
     return NotImplemented if isinstance(x, Deferred) or prod(shape) <= np.size(x) else defer_repetition(x, shape, dims)
 
 
@@ -136,7 +135,7 @@ def regroup_shape(small: Sequence[int], shape: Sequence[int], wanted: Sequence[i
     are cut into groups of dimensions with equally many elements. In each group the small array has to vary along all
     dimensions, or along none. Returns None if it does not.
     """
-    found: list[int] = []
+    sizes: list[int] = []
     old = new = 0
     while old < len(shape) or new < len(wanted):
         first, start, size, target = old, new, 1, 1
@@ -150,8 +149,8 @@ def regroup_shape(small: Sequence[int], shape: Sequence[int], wanted: Sequence[i
         group = prod(small[first:old])
         if size != target or group not in (1, size):
             return None
-        found += [1] * (new - start) if group == 1 else wanted[start:new]
-    return tuple(found)
+        sizes += [1] * (new - start) if group == 1 else wanted[start:new]
+    return tuple(sizes)
 
 
 @sparse_rule("squeeze")
@@ -200,39 +199,39 @@ def join_tensors(equation: Equation, *inputs: Value) -> Value:
     def join_at_axis(tensors: Sequence[SparseTensor]) -> SparseTensor:
         return join(tensors, axis)
 
-    found = join_at_axis([x.tensor for x in parts])
-    return _fill_new_slots(found, _join_backgrounds(backgrounds, axis, sizes, found), parts, join_at_axis)
+    joined = join_at_axis([x.tensor for x in parts])
+    return _fill_new_slots(joined, _join_backgrounds(backgrounds, axis, sizes, joined), parts, join_at_axis)
 
 
 def _fill_new_slots(
-    found: SparseTensor,
+    tensor: SparseTensor,
     background: Background,
     parts: Sequence[SparseValue],
-    joined: Callable[[Sequence[SparseTensor]], SparseTensor],
+    join: Callable[[Sequence[SparseTensor]], SparseTensor],
 ) -> SparseValue:
-    """Return the value of the joined tensor `found`. Slots that no part stores get the elements of the background."""
-    value = SparseValue(found, tuple(found.shape), tuple(range(found.ndim)), background)
-    if background.is_zero or found.nse <= sum(x.tensor.nse for x in parts):
+    """Return the value of a joined tensor. Slots that no part stores get the elements of the background."""
+    value = SparseValue(tensor, tuple(tensor.shape), tuple(range(tensor.ndim)), background)
+    if background.is_zero or tensor.nse <= sum(x.tensor.nse for x in parts):
         return value
-    is_stored = joined([x.tensor.with_values(jnp.ones(x.tensor.nse, jnp.int8)) for x in parts]).values != 0
+    is_stored = join([x.tensor.with_values(jnp.ones(x.tensor.nse, jnp.int8)) for x in parts]).values != 0
     return value.with_tensor(
-        found.with_values(jnp.where(is_stored, found.values, background_array(value).at(found))), background
+        tensor.with_values(jnp.where(is_stored, tensor.values, background_array(value).at(tensor))), background
     )
 
 
 def _join_backgrounds(
-    backgrounds: Sequence[Background], axis: int, sizes: Sequence[int], found: SparseTensor
+    backgrounds: Sequence[Background], axis: int, sizes: Sequence[int], joined: SparseTensor
 ) -> Background:
     """Join backgrounds of tensors along an axis: a number if all are equal, else an array, or unknown if too large."""
     first = backgrounds[0]
     if all(x.value is not None and x.value == first.value for x in backgrounds):
         return first
     cause = next(x.cause for x in backgrounds if not x.is_zero)
-    if any(x.is_unknown for x in backgrounds) or sum(sizes) > max(found.nse, FOLDED):
+    if any(x.is_unknown for x in backgrounds) or sum(sizes) > max(joined.nse, FOLDED):
         return Background(None, cause)
-    arrays = [x.as_array(found.ndim, found.dtype) for x in backgrounds]
+    arrays = [x.as_array(joined.ndim, joined.dtype) for x in backgrounds]
     common = np.broadcast_shapes(*((*x.shape[:axis], 1, *x.shape[axis + 1 :]) for x in arrays))
-    if prod(common) > 1 and prod(common) * sum(sizes) > found.nse:
+    if prod(common) > 1 and prod(common) * sum(sizes) > joined.nse:
         return Background(None, cause)
     widened = [
         jnp.broadcast_to(x, (*common[:axis], size, *common[axis + 1 :])) for x, size in zip(arrays, sizes, strict=True)
@@ -253,8 +252,8 @@ def pad_tensor(equation: Equation, x: Any, fill: Value) -> Value:
     def pad_one(tensors: Sequence[SparseTensor]) -> SparseTensor:
         return pad(tensors[0], [(low, high) for low, high, _ in config])
 
-    given = whole(x)
-    return _fill_new_slots(pad_one([given.tensor]), x.background, [given], pad_one)
+    stored = whole(x)
+    return _fill_new_slots(pad_one([stored.tensor]), x.background, [stored], pad_one)
 
 
 def _joinable(equation: Equation, x: Value) -> SparseValue:
@@ -262,12 +261,8 @@ def _joinable(equation: Equation, x: Value) -> SparseValue:
         return whole(x)
     number = uniform_number(x) if isinstance(x, Deferred) else None
     if number is None:
-        raise _dense_join_error(equation)
+        raise equation.not_supported(
+            "joins a SparseTensor with a dense array", "Convert the array by jsparse.asarray, or pass A.todense()."
+        )
     nothing = zeros(x.shape, x.dtype)
     return SparseValue(nothing, x.shape, tuple(range(nothing.ndim)), Background(number, Cause(str(equation))))
-
-
-def _dense_join_error(equation: Equation) -> NotYetSupportedError:
-    return equation.not_supported(
-        "joins a SparseTensor with a dense array", "Convert the array by jsparse.asarray, or pass A.todense()."
-    )

@@ -77,16 +77,17 @@ def sparsify(fn: Callable[..., Any], *, nse: int | None = None) -> Callable[...,
         traced = [n for n, x in enumerate(leaves) if isinstance(x, SparseTensor | jax.Array | np.ndarray)]
 
         def of_arrays(*arrays: jax.Array) -> list[Value]:
-            given = list(leaves)
+            values = list(leaves)
             for n, x in zip(traced, arrays, strict=True):
-                given[n] = x
-            args, kwargs = jax.tree.unflatten(structure, given)
+                values[n] = x
+            args, kwargs = jax.tree.unflatten(structure, values)
             return fn(*args, **kwargs)
 
         avals = [_aval(leaves[n]) for n in traced]
         closed, out = jax.make_jaxpr(of_arrays, return_shape=True)(*avals)
-        found = interpret(closed, [plain(leaves[n]) for n in traced], capacity, Origin.of_caller())
-        return jax.tree.unflatten(jax.tree.structure(out), [_result(x) for x in found])
+        results = interpret(closed, [plain(leaves[n]) for n in traced], capacity, Origin.of_caller())
+        leaves = [tensor_of(x) if isinstance(x, SparseValue) else jax.numpy.asarray(dense(x)) for x in results]
+        return jax.tree.unflatten(jax.tree.structure(out), leaves)
 
     return sparse
 
@@ -101,10 +102,6 @@ def _aval(x: SparseTensor | Array) -> Any:
     return jax.ShapeDtypeStruct(x.shape, x.dtype)
 
 
-def _result(x: Any) -> SparseTensor | jax.Array:
-    return tensor_of(x) if isinstance(x, SparseValue) else jax.numpy.asarray(dense(x))
-
-
 def interpret(closed: ClosedJaxpr, inputs: Sequence[Value], nse: int | None, called_from: Origin) -> list[Value]:
     """Evaluate a closed jaxpr on arrays, deferred arrays and sparse values.
 
@@ -112,23 +109,20 @@ def interpret(closed: ClosedJaxpr, inputs: Sequence[Value], nse: int | None, cal
     """
 
     def step(source: JaxprEqn, jaxpr: Jaxpr, values: Sequence[Value]) -> list[Value]:
-        return _results(Equation(source, jaxpr, interpret, nse, called_from), values)
+        equation = Equation(source, jaxpr, interpret, nse, called_from)
+        is_sparse = any(isinstance(x, SparseValue) for x in values)
+        rule = SPARSE.get(equation.name, refuse) if is_sparse else DEFERRED.get(equation.name)
+        try:
+            results = NotImplemented if rule is None else rule(equation, *values)
+        except JsparseError as error:
+            if equation.origin.line in str(error):
+                raise
+            raise equation.add_origin(error) from error
+        if results is NotImplemented:
+            return [*_of_arrays(equation, [dense(x) for x in values])]
+        return results if isinstance(results, list) else [results]
 
     return evaluate_jaxpr(_compat.without_dead_equations(closed), inputs, step)
-
-
-def _results(equation: Equation, inputs: Sequence[Value]) -> list[Any]:
-    is_sparse = any(isinstance(x, SparseValue) for x in inputs)
-    rule = SPARSE.get(equation.name, refuse) if is_sparse else DEFERRED.get(equation.name)
-    try:
-        found = NotImplemented if rule is None else rule(equation, *inputs)
-    except JsparseError as error:
-        if equation.origin.line in str(error):
-            raise
-        raise equation.add_origin(error) from error
-    if found is NotImplemented:
-        return _of_arrays(equation, [dense(x) for x in inputs])
-    return found if isinstance(found, list) else [found]
 
 
 def _of_arrays(equation: Equation, arrays: Sequence[jax.Array]) -> list[jax.Array]:

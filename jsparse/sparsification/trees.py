@@ -48,8 +48,8 @@ class Opened:
 
     def rebuild(self, leaves: Sequence[jax.Array]) -> list[Any]:
         """Rebuild the values from new leaves."""
-        rest = iter(jax.tree.unflatten(self.structure, leaves))
-        return [self.known[n] if n in self.known else next(rest) for n in range(self.count)]
+        others = iter(jax.tree.unflatten(self.structure, leaves))
+        return [self.known[n] if n in self.known else next(others) for n in range(self.count)]
 
 
 def parts(x: Any) -> list[Any]:
@@ -59,12 +59,12 @@ def parts(x: Any) -> list[Any]:
     return [x.tensor.values] if x.background.array is None else [x.tensor.values, x.background.array]
 
 
-def with_parts(x: Value, found: Sequence[jax.Array]) -> Value:
-    """Make a tangent or cotangent of `x` from the arrays `found` for its `parts`. Other elements are 0."""
+def with_parts(x: Value, arrays: Sequence[jax.Array]) -> Value:
+    """Make a tangent or cotangent of `x` from `arrays`, which stand for its `parts`. Other elements are 0."""
     if not isinstance(x, SparseValue):
-        return found[0]
-    background = ZERO if x.background.array is None else replace(x.background, array=found[1])
-    return x.with_tensor(SparseTensor._wrap(found[0], x.tensor.pattern), background)
+        return arrays[0]
+    background = ZERO if x.background.array is None else replace(x.background, array=arrays[1])
+    return x.with_tensor(SparseTensor._wrap(arrays[0], x.tensor.pattern), background)
 
 
 def conforming(change: Any, x: Value) -> list[jax.Array]:
@@ -73,12 +73,12 @@ def conforming(change: Any, x: Value) -> list[jax.Array]:
         return [as_array(change) if isinstance(change, SparseValue) else jnp.asarray(dense(change))]
     tensor = whole(x).tensor
     if isinstance(change, SparseValue):
-        found = [jnp.asarray(elements_at_slots(change, tensor))]
+        arrays = [jnp.asarray(elements_at_slots(change, tensor))]
         if x.background.array is not None:
             check_known(change)
-            background = change.background.as_array(x.ndim, found[0].dtype)
-            found.append(jnp.broadcast_to(background, x.background.array.shape))
-        return found
+            background = change.background.as_array(x.ndim, arrays[0].dtype)
+            arrays.append(jnp.broadcast_to(background, x.background.array.shape))
+        return arrays
     if x.background.array is not None:
         known = uniform_number(change)
         if known is None:
@@ -91,12 +91,11 @@ def conforming(change: Any, x: Value) -> list[jax.Array]:
 def tangent_tree(x: Any, changes: Sequence[jax.Array] | None) -> Value:
     """Make a tangent of `x`, a pytree like `x`, from the tangents `changes` of its `parts`. Integers get float0."""
     leaves, structure = jax.tree.flatten(x)
-    own = parts(x) if changes is not None else []
-    found = [next((new for part, new in zip(own, changes or (), strict=True) if leaf is part), None) for leaf in leaves]
-    return jax.tree.unflatten(
-        structure, [_none(leaf) if new is None else new for leaf, new in zip(leaves, found, strict=True)]
-    )
+    old = parts(x) if changes is not None else []
+    pairs = list(zip(old, changes or (), strict=True))
 
+    def tangent(leaf: Any) -> Any:
+        none = np.zeros(np.shape(leaf), jax.dtypes.float0)
+        return next((new for part, new in pairs if leaf is part), none)
 
-def _none(x: jax.Array) -> np.ndarray:
-    return np.zeros(np.shape(x), jax.dtypes.float0)
+    return jax.tree.unflatten(structure, map(tangent, leaves))

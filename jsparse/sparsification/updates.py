@@ -66,24 +66,30 @@ def update_tensor(equation: Equation, x: Value, indices: Value, updates: Value) 
     x = whole(x)
     if isinstance(updates, SparseValue):
         check_background(updates, equation)
-        return _by_tensor(equation, x, windows, method, whole(updates).tensor)
-    number = uniform_number(updates)
-    if number is not None and _keeps(x, method, number):
+        changes = whole(updates).tensor
+        if method == "set" and x.background.is_zero:  # elements that `changes` does not store are written as 0
+            hit = windows.hits(x.tensor)
+            if hit is not None:
+                x = x.with_tensor(x.tensor.with_values(jnp.where(hit, 0, x.tensor.values)), x.background)
+                method = "add"
+        if method not in ("add", "subtract"):
+            raise equation.not_supported(
+                f"would {method} elements of another SparseTensor",
+                "Update by .add, or by .set at known, different places of a static pattern, or by an array.",
+            )
+        return _write_updates(x, windows, changes.coords, method, changes.values)
+    number, stays = uniform_number(updates), False
+    if number is not None and (background := x.background.value) is not None:
+        with jax.ensure_compile_time_eval():  # whether the elements that are not stored stay as they are
+            after = FUNCTIONS[method](jnp.asarray(background, x.dtype), jnp.asarray(number, x.dtype))
+            stays = bool(after == background)
+    if stays:
         hit = windows.hits(x.tensor)
         if hit is not None:
-            found = FUNCTIONS[method](x.tensor.values, jnp.asarray(number, x.dtype))
-            return x.with_tensor(x.tensor.with_values(jnp.where(hit, found, x.tensor.values)), x.background)
+            updated = FUNCTIONS[method](x.tensor.values, jnp.asarray(number, x.dtype))
+            return x.with_tensor(x.tensor.with_values(jnp.where(hit, updated, x.tensor.values)), x.background)
     at = _every_index(updates.shape)
     return _write_updates(x, windows, at, method, dense(updates).reshape(-1))
-
-
-def _keeps(x: SparseValue, method: str, number: np.generic) -> bool:
-    """Whether an update by a number leaves the elements that are not stored as they are."""
-    own = x.background.value
-    if own is None:
-        return False
-    with jax.ensure_compile_time_eval():
-        return bool(FUNCTIONS[method](jnp.asarray(own, x.dtype), jnp.asarray(number, x.dtype)) == own)
 
 
 @dataclass(frozen=True)
@@ -105,8 +111,7 @@ class Windows:
     @property
     def numbers(self) -> jax.lax.ScatterDimensionNumbers:
         """Which dimensions of operand, indices and updates correspond to each other."""
-        numbers: jax.lax.ScatterDimensionNumbers = self.equation.params["dimension_numbers"]
-        return numbers
+        return self.equation.params["dimension_numbers"]
 
     @property
     def are_known(self) -> bool:
@@ -128,23 +133,23 @@ class Windows:
             at: the coordinates of the elements in the updates, (count,) for each dimension. Elements whose coordinates
                 are out of range, in the padding of a tensor, are not written.
         """
-        numbers, own = self.numbers, self.own_dim()
+        numbers, of_updates = self.numbers, self.own_dim()
         xnp: Any = np if self.are_known and all(isinstance(x, np.ndarray) for x in at) else jnp
         batch = [x for dim, x in enumerate(at) if dim not in numbers.update_window_dims]
         starts = xnp.asarray(self.indices)[tuple(xnp.minimum(x, n - 1) for x, n in zip(batch, self.indices.shape))]  # noqa: B905
-        found: list[Any] = [at[own[dim]] if dim in own else 0 for dim in range(len(self.shape))]
+        rows: list[Any] = [at[of_updates[dim]] if dim in of_updates else 0 for dim in range(len(self.shape))]
         inside = xnp.ones(count, bool)
         for x, size in zip(at, self.updates, strict=True):
             inside = inside & (x < size)
         for n, dim in enumerate(numbers.scatter_dims_to_operand_dims):
-            start, last = starts[..., n], self.shape[dim] - (self.updates[own[dim]] if dim in own else 1)
+            start, last = starts[..., n], self.shape[dim] - (self.updates[of_updates[dim]] if dim in of_updates else 1)
             if self.equation.params["mode"] == jax.lax.GatherScatterMode.CLIP:
                 start = xnp.clip(start, 0, last)
             inside = inside & (start >= 0) & (start <= last)
-            found[dim] = found[dim] + start
+            rows[dim] = rows[dim] + start
         for dim, other in zip(numbers.operand_batching_dims, numbers.scatter_indices_batching_dims, strict=True):
-            found[dim] = batch[other]
-        return [xnp.broadcast_to(x, (count,)) for x in found], inside
+            rows[dim] = batch[other]
+        return [xnp.broadcast_to(x, (count,)) for x in rows], inside
 
     def spans(self) -> tuple[list[int], list[Array], Array]:
         """Return the dimensions that windows do not span completely, and the places of the updates in these dimensions.
@@ -183,8 +188,8 @@ def _write_updates(x: SparseValue, windows: Windows, at: Sequence[Array], method
     coords, inside = windows.places(at, len(values))
     nowhere = x.tensor.nse + prod(windows.updates) + np.arange(len(values))  # beyond all slots, and different
     if isinstance(x.tensor.pattern, Pattern) and isinstance(inside, np.ndarray):
-        given = [row[inside] for row in coords]
-        new = SparseTensor.from_coords(np.stack(given), np.ones(len(given[0]), np.float32), x.shape).pattern
+        written = np.stack([row[inside] for row in coords])
+        new = SparseTensor.from_coords(written, np.ones(written.shape[1], np.float32), x.shape).pattern
         pattern: Any = x.tensor.pattern | new
         target = SparseTensor._wrap(jnp.zeros(pattern.nse, x.dtype), pattern)
         slots: Any = np.where(inside, locate(pattern, [np.asarray(row) for row in coords]), nowhere)
@@ -193,26 +198,11 @@ def _write_updates(x: SparseValue, windows: Windows, at: Sequence[Array], method
         added = SparseTensor.from_coords(jnp.stack(outside), jnp.ones(len(values), jnp.float32), x.shape)
         target = x.tensor.with_values(jnp.ones(x.tensor.nse, jnp.float32)) + added
         numbered = target.with_values(jnp.arange(1, target.nse + 1))
-        found = numbered.at_coords(jnp.stack(outside))
-        slots = jnp.where(found > 0, found - 1, nowhere)
+        slots = numbered.at_coords(jnp.stack(outside)) - 1
+        slots = jnp.where(slots >= 0, slots, nowhere)
     options = {"mode": "drop", "unique_indices": windows.equation.params["unique_indices"]}
     updated = getattr(jnp.asarray(elements_at_slots(x, target)).at[slots], method)(values, **options)
     return x.with_tensor(SparseTensor._wrap(updated, target.pattern), x.background)
-
-
-def _by_tensor(equation: Equation, x: SparseValue, windows: Windows, method: str, updates: SparseTensor) -> SparseValue:
-    """Update a tensor by another tensor, entry by entry. Elements that `updates` does not store are written as 0."""
-    if method == "set" and x.background.is_zero:
-        hit = windows.hits(x.tensor)
-        if hit is not None:
-            x = x.with_tensor(x.tensor.with_values(jnp.where(hit, 0, x.tensor.values)), x.background)
-            method = "add"
-    if method not in ("add", "subtract"):
-        raise equation.not_supported(
-            f"would {method} elements of another SparseTensor",
-            "Update by .add, or by .set at known, different places of a static pattern, or by an array.",
-        )
-    return _write_updates(x, windows, updates.coords, method, updates.values)
 
 
 def _of_array(equation: Equation, x: jax.Array, windows: Windows, method: str, updates: Value) -> jax.Array:
@@ -231,5 +221,4 @@ def _of_array(equation: Equation, x: jax.Array, windows: Windows, method: str, u
         total = total.reshape([size if dim in dims else 1 for dim, size in enumerate(x.shape)])
         stored = jnp.zeros(x.shape, jnp.int32).at[where].add(1, mode="drop")
         x = jnp.where(stored < total, FUNCTIONS[method](x, jnp.zeros((), x.dtype)), x)
-    found: jax.Array = getattr(x.at[where], method)(tensor.values, mode="drop")
-    return found
+    return getattr(x.at[where], method)(tensor.values, mode="drop")

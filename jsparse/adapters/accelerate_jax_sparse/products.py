@@ -32,7 +32,7 @@ from jsparse.adapters.accelerate_jax_sparse.names import (
     spread,
     with_names,
 )
-from jsparse.adapters.accelerate_jax_sparse.rows import Rows, by_rows, group_by_row, pays
+from jsparse.adapters.accelerate_jax_sparse.rows import RowRelation, by_rows, group_by_row, pays
 from jsparse.base.dataclass import dataclass
 from jsparse.notation import IndexVar
 from jsparse.planning.desugaring import dynamic_relation
@@ -63,13 +63,13 @@ class _Entries:
 
     def walks(self, dims: Sequence[IndexVar]) -> list[tuple[PatternAccess, tuple[Any, ...]]]:
         """Return the relation from entries to coordinates, and its index arrays, for each of these dimensions."""
-        found = []
+        relations = []
         for dim in dims:
             table, axes = self.tables[dim]
             size, lead = self.sizes[dim], axes[:-1]
             pattern = dynamic_relation(_from_start(table, size), size, len(lead))
-            found.append((PatternAccess((ENTRY, dim), pattern.type, (), lead), pattern.arrays))
-        return found
+            relations.append((PatternAccess((ENTRY, dim), pattern.type, (), lead), pattern.arrays))
+        return relations
 
 
 def _from_start(table: Any, size: int) -> Any:
@@ -91,29 +91,28 @@ def bcoo_product(
     rhs: Any,
     *,
     dimension_numbers: DimensionNumbers,
-    lhs_shape: Sequence[int],
-    shape: Sequence[int],
-    dtype: np.dtype,
-    in_order: bool = False,
+    lhs_spinfo: Any,
+    result: Any,
+    preferred_element_type: object = None,
 ) -> jax.Array:
-    """Compute the dense product, of shape `shape`, of a BCOO of shape `lhs_shape` and a dense array.
+    """Compute the dense product of a BCOO and a dense array, with the shape and dtype of `result`.
 
-    `in_order` is the BCOO's claim that its entries are sorted. It only affects the choice of the algorithm.
+    The BCOO's claim that its entries are sorted only affects the choice of the algorithm.
     """
     n_batch, n_sparse = indices.ndim - 2, indices.shape[-1]
-    lhs = _dims(n_batch, n_sparse, len(lhs_shape))
+    lhs = _dims(n_batch, n_sparse, len(lhs_spinfo.shape))
     names = product_names(lhs, rhs.ndim, dimension_numbers)
-    sizes = _sizes(names, lhs_shape, rhs.shape, indices.shape[-2])
+    sizes = _sizes(names, lhs_spinfo.shape, rhs.shape, indices.shape[-2])
     tables = {}
     for k in range(n_sparse):
         tables[lhs[n_batch + k]] = with_names(indices[..., k], (*lhs[:n_batch], ENTRY), n_batch)
     entries = _Entries(tables, sizes)
-    kept = [dim for dim in tables if dim in names.result]
-    rows = None
-    if kept and pays(names.result, sizes, dtype, in_order and kept[0] == lhs[n_batch]):
-        table, axes = tables[kept[0]]
-        rows = group_by_row(_from_start(table, sizes[kept[0]]), axes, kept[0], sizes[kept[0]])
-    return _product(data, rhs, entries, rows, names, n_batch, dtype, shape)
+    rows, dim = None, next((dim for dim in tables if dim in names.result), None)
+    in_order = lhs_spinfo.indices_sorted and dim == lhs[n_batch]
+    if dim is not None and pays(names.result, sizes, result.dtype, in_order):
+        table, axes = tables[dim]
+        rows = group_by_row(_from_start(table, sizes[dim]), axes, dim, sizes[dim])
+    return _product(data, rhs, entries, rows, names, n_batch, result)
 
 
 def bcsr_product(
@@ -123,19 +122,19 @@ def bcsr_product(
     rhs: Any,
     *,
     dimension_numbers: DimensionNumbers,
-    lhs_shape: Sequence[int],
-    shape: Sequence[int],
-    dtype: np.dtype,
+    lhs_spinfo: Any,
+    result: Any,
+    preferred_element_type: object = None,
 ) -> jax.Array:
-    """Compute the dense product, of shape `shape`, of a BCSR of shape `lhs_shape` and a dense array."""
+    """Compute the dense product of a BCSR and a dense array, with the shape and dtype of `result`."""
     n_batch = indices.ndim - 1
-    lhs = _dims(n_batch, 2, len(lhs_shape))
+    lhs = _dims(n_batch, 2, len(lhs_spinfo.shape))
     names = product_names(lhs, rhs.ndim, dimension_numbers)
-    sizes = _sizes(names, lhs_shape, rhs.shape, indices.shape[-1])
+    sizes = _sizes(names, lhs_spinfo.shape, rhs.shape, indices.shape[-1])
     row, column = lhs[n_batch : n_batch + 2]
     entries = _Entries({column: with_names(indices, (*lhs[:n_batch], ENTRY), n_batch)}, sizes)
     pointers, lead = with_names(indptr, (*lhs[:n_batch], row), n_batch)
-    return _product(data, rhs, entries, by_rows(pointers, lead[:-1], row, sizes), names, n_batch, dtype, shape)
+    return _product(data, rhs, entries, by_rows(pointers, lead[:-1], row, sizes), names, n_batch, result)
 
 
 def _sizes(names: Names, lhs: Sequence[int], rhs: Sequence[int], nse: int) -> dict[IndexVar, int]:
@@ -143,26 +142,19 @@ def _sizes(names: Names, lhs: Sequence[int], rhs: Sequence[int], nse: int) -> di
 
 
 def _product(
-    data: Any,
-    rhs: Any,
-    entries: _Entries,
-    rows: Rows | None,
-    names: Names,
-    n_batch: int,
-    dtype: np.dtype,
-    shape: Sequence[int],
+    data: Any, rhs: Any, entries: _Entries, rows: RowRelation | None, names: Names, n_batch: int, result: Any
 ) -> jax.Array:
     walks = [] if rows is None else [(rows.walk, rows.arrays)]
     walks += entries.walks([dim for dim in entries.tables if rows is None or dim != rows.dim])
     dense = tuple(name for name in names.lhs if name.startswith("t"))
     blocks, of_data = with_names(data, (*names.lhs[:n_batch], ENTRY, *dense), n_batch)
-    return _einsum([(blocks, of_data), (rhs, names.rhs)], walks, names.result, entries.sizes, dtype, shape)
+    return _einsum([(blocks, of_data), (rhs, names.rhs)], walks, names.result, entries.sizes, result)
 
 
 def product_at_indices(
-    lhs: Any, rhs: Any, indices: Any, *, dimension_numbers: DimensionNumbers, shape: Sequence[int], dtype: np.dtype
+    lhs: Any, rhs: Any, indices: Any, *, dimension_numbers: DimensionNumbers, result: Any
 ) -> jax.Array:
-    """Compute the product of two dense arrays at the indices of a BCOO. `shape` is the shape of the BCOO's data."""
+    """Compute the product of two dense arrays at the indices of a BCOO, whose data has the type of `result`."""
     n_batch, n_sparse = indices.ndim - 2, indices.shape[-1]
     names = product_names(tuple(f"l{dim}" for dim in range(lhs.ndim)), rhs.ndim, dimension_numbers)
     sizes = _sizes(names, lhs.shape, rhs.shape, indices.shape[-2])
@@ -172,29 +164,27 @@ def product_at_indices(
         for k, dim in enumerate(names.result[n_batch : n_batch + n_sparse])
     }
     walks = _Entries(tables, sizes).walks(tuple(tables))
-    terms = [(lhs, names.lhs), (rhs, names.rhs)]
-    return _einsum(terms, walks, (*batch, ENTRY, *dense), sizes, dtype, shape)
+    return _einsum([(lhs, names.lhs), (rhs, names.rhs)], walks, (*batch, ENTRY, *dense), sizes, result)
 
 
 def _einsum(
     terms: Sequence[tuple[Any, tuple[IndexVar, ...]]],
     walks: Sequence[tuple[PatternAccess, tuple[Any, ...]]],
-    result: tuple[IndexVar, ...],
+    target: tuple[IndexVar, ...],
     sizes: dict[IndexVar, int],
-    dtype: np.dtype,
-    shape: Sequence[int],
+    result: Any,
 ) -> jax.Array:
-    """Compute the einsum of dense arrays and index relations, with a result of dtype `dtype`."""
+    """Compute the einsum of dense arrays and index relations, with the shape and dtype of `result`."""
     if not all(sizes.values()):
-        return jnp.zeros(shape, dtype)
-    dtypes = dtypes_for([x for x, _ in terms], dtype)
+        return jnp.zeros(result.shape, result.dtype)
+    dtypes = dtypes_for([x for x, _ in terms], result.dtype)
     factors = [x.astype(dtypes.operand_dtype(np.dtype(x.dtype))) for x, _ in terms]
     carried = [*(names for _, names in terms), *((*walk.lead, *walk.indices) for walk, _ in walks)]
     had = {name for names in carried for name in names}
     used = tuple((name, size) for name, size in sizes.items() if name in had)
-    out = ArrayAccess(tuple(name for name in result if name in had))
+    out = ArrayAccess(tuple(name for name in target if name in had))
     spec = Spec(tuple(ArrayAccess(names) for _, names in terms), out, tuple(walk for walk, _ in walks), used)
     spec = spec.with_dtype(dtypes.computed, [x.dtype for x in factors])
     operands = (*factors, *(array for _, arrays in walks for array in arrays))
-    found = einsum_p.bind(*same_varying(operands), spec=spec).astype(dtype)
-    return spread(found, result, had, shape)
+    product = einsum_p.bind(*same_varying(operands), spec=spec).astype(result.dtype)
+    return spread(product, target, had, result.shape)

@@ -46,14 +46,13 @@ def accelerate_jax_sparse() -> None:
     if _undo:
         return
     for primitive, product in (
-        (sparse.bcoo_dot_general_p, _bcoo),
-        (sparse.bcsr_dot_general_p, _bcsr),
-        (sparse.bcoo_dot_general_sampled_p, _product_at_indices),
+        (sparse.bcoo_dot_general_p, bcoo_product),
+        (sparse.bcsr_dot_general_p, bcsr_product),
+        (sparse.bcoo_dot_general_sampled_p, product_at_indices),
     ):
         _undo.append(_compat.replace_cpu_lowering(primitive, _either(primitive.name, product)))
-    _undo.append(
-        _compat.apply_compiled(sparse.bcoo_dot_general_sampled_p)
-    )  # outside jit, JAX runs its steps one by one
+    # Outside jit, JAX runs the steps of this one by one.
+    _undo.append(_compat.apply_compiled(sparse.bcoo_dot_general_sampled_p))
 
 
 @contextmanager
@@ -104,18 +103,3 @@ def _has_kernels(avals: Any, result: Any, params: dict[str, Any]) -> bool:
         return False
     longest = max((*shape, *(x.size for x in avals if x.dtype.kind in "iu"), *(x.size for x in factors)))
     return longest < 2**31 - 1 or bool(jax.config.read("jax_enable_x64"))
-
-
-def _bcoo(
-    data: Any, indices: Any, rhs: Any, *, result: Any, lhs_spinfo: Any, preferred_element_type: Any, **params: Any
-) -> Any:
-    result_type = {"shape": result.shape, "dtype": result.dtype, "in_order": lhs_spinfo.indices_sorted}
-    return bcoo_product(data, indices, rhs, lhs_shape=lhs_spinfo.shape, **result_type, **params)
-
-
-def _bcsr(data: Any, *others: Any, result: Any, lhs_spinfo: Any, preferred_element_type: Any, **params: Any) -> Any:
-    return bcsr_product(data, *others, lhs_shape=lhs_spinfo.shape, shape=result.shape, dtype=result.dtype, **params)
-
-
-def _product_at_indices(lhs: Any, rhs: Any, indices: Any, *, result: Any, **params: Any) -> Any:
-    return product_at_indices(lhs, rhs, indices, shape=result.shape, dtype=result.dtype, **params)

@@ -31,7 +31,7 @@ CACHED = 1 << 20  # the bytes of a result that stays in a cache, so that adding 
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowRelation:
     """The relation between rows and entries: the entries of row i are `order[pointers[i] : pointers[i + 1]]`.
 
     Attributes:
@@ -51,35 +51,28 @@ def pays(result: Sequence[IndexVar], sizes: Mapping[IndexVar, int], dtype: np.dt
     return whole > CACHED and added >= (SCATTERED_IN_ORDER if in_order else SCATTERED)
 
 
-def _relation(dim: IndexVar, lead: tuple[IndexVar, ...], arrays: tuple[Any, Any], type_: DynamicType) -> Rows:
-    return Rows(dim, PatternAccess((dim, ENTRY), type_, (), lead), arrays)
-
-
 def _type(rows: int, nse: int) -> DynamicType:
     return DynamicType((rows, nse), Format.of("csr", 2), nse)
 
 
-def by_rows(pointers: Any, lead: tuple[IndexVar, ...], dim: IndexVar, sizes: Mapping[IndexVar, int]) -> Rows:
+def by_rows(pointers: Any, lead: tuple[IndexVar, ...], dim: IndexVar, sizes: Mapping[IndexVar, int]) -> RowRelation:
     """Relate rows to entries that are stored row by row. Entries after the last pointer belong to no row."""
     nse = sizes[ENTRY]
     type_ = _type(sizes[dim], nse)
     within = jnp.clip(pointers, 0, nse).astype(type_.index_dtype)
     order = jnp.broadcast_to(jnp.arange(nse, dtype=type_.index_dtype), (*pointers.shape[:-1], nse))
-    return _relation(dim, lead, (within, order), type_)
+    return RowRelation(dim, PatternAccess((dim, ENTRY), type_, (), lead), (within, order))
 
 
-def group_by_row(table: Any, axes: tuple[IndexVar, ...], dim: IndexVar, rows: int) -> Rows:
+def group_by_row(table: Any, axes: tuple[IndexVar, ...], dim: IndexVar, rows: int) -> RowRelation:
     """Relate rows to entries that are stored in any order. `table`, of shape (…, nse), holds the row of each entry."""
     type_ = _type(rows, table.shape[-1])
     ordered = jnp.all(table[..., 1:] >= table[..., :-1])
-    ways = [_vmap_lead_axes(partial(find, type_=type_), len(axes) - 1) for find in (_group_by_search, _group_by_sort)]
-    return _relation(dim, axes[:-1], jax.lax.cond(ordered, *ways, table), type_)
-
-
-def _vmap_lead_axes(find: Callable[[Any], tuple[Any, Any]], lead: int) -> Callable[[Any], tuple[Any, Any]]:
-    for _ in range(lead):
-        find = jax.vmap(find)
-    return find
+    ways: list[Callable[[Any], Any]] = [partial(find, type_=type_) for find in (_group_by_search, _group_by_sort)]
+    for _ in axes[1:]:
+        ways = [jax.vmap(way) for way in ways]
+    arrays = jax.lax.cond(ordered, *ways, table)
+    return RowRelation(dim, PatternAccess((dim, ENTRY), type_, (), axes[:-1]), arrays)
 
 
 def _group_by_search(table: Any, type_: DynamicType) -> tuple[Any, Any]:

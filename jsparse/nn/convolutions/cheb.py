@@ -64,22 +64,22 @@ def cheb_conv(
 
     def apply_laplacian(z: jax.Array) -> jax.Array:
         """Compute L̂ z."""
-        own = z if degrees is None else degrees * z
-        return factor * (own - propagation(False)(graph, z, scale, None, None)) - z
+        scaled = z if degrees is None else degrees * z
+        return factor * (scaled - propagation(False)(graph, z, scale, None, None)) - z
 
     narrow = kernel.shape[1] <= kernel.shape[2] and not isinstance(x, SparseTensor)
-    found = (_forward if narrow else _clenshaw)(apply_laplacian, x, kernel)
-    return round_to_operands(plus_bias(found, bias, "cheb_conv"), graph, x, kernel, bias)
+    sums = (_forward if narrow else _clenshaw)(apply_laplacian, x, kernel)
+    return round_to_operands(plus_bias(sums, bias, "cheb_conv"), graph, x, kernel, bias)
 
 
 def _forward(shifted: Callable[[jax.Array], jax.Array], x: jax.Array, kernel: jax.Array) -> jax.Array:
     """Compute Σ T_k(L̂) x W[k] by the recurrence T_k = 2 L̂ T_{k-1} - T_{k-2}."""
     before, z = None, wide(x)
-    found = product(z, kernel[0])
-    for own in kernel[1:]:
+    total = product(z, kernel[0])
+    for of_order in kernel[1:]:
         before, z = z, shifted(z) if before is None else 2 * shifted(z) - before
-        found = found + product(z, own)
-    return found
+        total = total + product(z, of_order)
+    return total
 
 
 def _clenshaw(shifted: Callable[[jax.Array], jax.Array], x: SparseTensor | jax.Array, kernel: jax.Array) -> jax.Array:
@@ -90,17 +90,17 @@ def _clenshaw(shifted: Callable[[jax.Array], jax.Array], x: SparseTensor | jax.A
     order, inputs, out = kernel.shape
     columns = product(x, kernel.transpose(1, 0, 2).reshape(inputs, order * out))
     first, *terms = jnp.split(columns, order, axis=1)
-    after, found = None, None
-    for own in reversed(terms):
-        after, found = found, _recurrence(own, found, after, shifted, 2)
-    return _recurrence(first, found, after, shifted, 1)
+    after, s = None, None
+    for term in reversed(terms):
+        after, s = s, _recurrence(term, s, after, shifted, 2)
+    return _recurrence(first, s, after, shifted, 1)
 
 
 def _recurrence(
-    own: jax.Array, s: jax.Array | None, after: jax.Array | None, shifted: Callable[[jax.Array], jax.Array], times: int
+    term: jax.Array, s: jax.Array | None, after: jax.Array | None, shifted: Callable[[jax.Array], jax.Array], times: int
 ) -> jax.Array:
-    found = own if s is None else own + times * shifted(s)
-    return found if after is None else found - after
+    total = term if s is None else term + times * shifted(s)
+    return total if after is None else total - after
 
 
 def _check_bound(layer: str, normalize: bool, lambda_max: float | None) -> None:

@@ -53,21 +53,28 @@ def edge_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], 
     one_of(reduction, EDGE_REDUCTIONS, "the reduction of edge_conv")
     pattern = pattern_of_graph(graph)
     check_same_features(source, target, "edge_conv")
-    own, other = _at_one_end("i", pattern, target), _at_one_end("j", pattern, source)
-    given = jnp.concatenate([own, other - own], axis=1)
-    is_edge = None if isinstance(pattern, Pattern) else _inside(jnp.asarray(coords(of_ones(pattern))), pattern)
-    messages = mlp(given if is_edge is None else _without_padding(given, is_edge))
+    at_target, at_source = _at_one_end("i", pattern, target), _at_one_end("j", pattern, source)
+    features, is_edge = jnp.concatenate([at_target, at_source - at_target], axis=1), None
+    if not isinstance(pattern, Pattern):
+        ends = jnp.asarray(coords(of_ones(pattern)))  # out of range in padding
+        is_edge = (ends < np.array(pattern.shape, ends.dtype)[:, None]).all(0)[:, None]
+    if is_edge is not None and len(features):
+        # The features of padding are 0. There a network or its derivative may be infinite, as the derivative of √x is,
+        # and 0 times infinity is NaN. A network that is finite at all edges is finite at the first edge.
+        stand_in = jnp.where(is_edge.any(), features[jnp.argmax(is_edge)], NEUTRAL)
+        features = jnp.where(is_edge, features, jax.lax.stop_gradient(stand_in))
+    messages = mlp(features)
     if jnp.ndim(messages) != 2 or len(messages) != pattern.nse:
         raise ShapeError(
             f"Expected the mlp of edge_conv to give ({pattern.nse}, out), a row for each edge, but got "
             f"{shorten(jnp.shape(messages))}."
         )
     messages = messages if is_edge is None else jnp.where(is_edge, messages, 0)
-    found = SparseTensor(messages.reshape(-1), pattern.extended([messages.shape[1]]))
+    at_edges = SparseTensor(messages.reshape(-1), pattern.extended([messages.shape[1]]))
     number = counts(pattern)[:, None]
     if reduction == "max":
-        return jnp.where(number > 0, found.max(tuple(range(1, pattern.ndim)), stored=True), 0)
-    sums = wide_sums(f"{indices_of(pattern)}f->if", found)
+        return jnp.where(number > 0, at_edges.max(tuple(range(1, pattern.ndim)), stored=True), 0)
+    sums = wide_sums(f"{indices_of(pattern)}f->if", at_edges)
     sums = sums if reduction == "sum" else sums / jnp.maximum(number, 1).astype(sums.dtype)
     return sums.astype(messages.dtype)
 
@@ -75,25 +82,8 @@ def edge_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], 
 def _at_one_end(side: str, pattern: Pattern | DynamicPattern, x: jax.Array) -> jax.Array:
     """Return the features (nse, features) at one end of each edge, 0 in padding. Cotangents are summed in float32."""
     at = indices_of(pattern)
-    found: Any = einsum(f"{at},{side}f->{at}f", pattern, x)
-    return found.values.reshape(pattern.nse, x.shape[1])
-
-
-def _inside(ends: jax.Array, pattern: DynamicPattern) -> jax.Array:
-    """Return bools (nse, 1): whether each slot holds an edge. In padding, the nodes are out of range."""
-    return (ends < np.array(pattern.shape, ends.dtype)[:, None]).all(0)[:, None]
-
-
-def _without_padding(features: jax.Array, is_edge: jax.Array) -> jax.Array:
-    """Replace the features of padding by the features of the first edge, in an array (nse, features).
-
-    The features of padding are 0. There a network or its derivative may be infinite, as the derivative of √x is, and 0
-    times infinity is NaN. A network that is finite at all edges is finite at the first edge.
-    """
-    if not len(features):
-        return features
-    stand_in = jnp.where(is_edge.any(), features[jnp.argmax(is_edge)], NEUTRAL)
-    return jnp.where(is_edge, features, jax.lax.stop_gradient(stand_in))
+    features: Any = einsum(f"{at},{side}f->{at}f", pattern, x)
+    return features.values.reshape(pattern.nse, x.shape[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +132,7 @@ class EdgeConv(Layer):
         )
 
         def mlp(both: jax.Array) -> jax.Array:
-            own, difference = jnp.split(both, 2, axis=1)
-            return rest(p, 2 * own + difference)
+            at_target, difference = jnp.split(both, 2, axis=1)
+            return rest(p, 2 * at_target + difference)
 
         return edge_conv(graph, (source, target), mlp, reduction=self.reduction)

@@ -71,8 +71,8 @@ def gcn_conv(
     bias = check_bias(bias, kernel.shape[1:], "gcn_conv")
     narrow = kernel.shape[0] <= kernel.shape[1] and not isinstance(x, SparseTensor)
     sent = x if narrow else product(x, kernel)
-    found = propagation(self_loops)(graph, sent, scale, kernel if narrow else None, bias)
-    return round_to_operands(found, graph, x, kernel, bias)
+    sums = propagation(self_loops)(graph, sent, scale, kernel if narrow else None, bias)
+    return round_to_operands(sums, graph, x, kernel, bias)
 
 
 def root_of_degrees(graph: Graph, self_loops: bool, dtype: DTypeLike) -> jax.Array:
@@ -94,15 +94,15 @@ def propagation(self_loops: bool) -> Callable[..., jax.Array]:
     def propagate(
         graph: Graph, x: jax.Array, scale: Any, kernel: jax.Array | None, bias: jax.Array | None
     ) -> jax.Array:
-        at, own = indices_of(graph), x if scale is None else x.astype(scale.dtype) * scale
-        if own.dtype == x.dtype:
-            found = wide_sums(f"{at},jf->if", graph, own)
+        at, scaled = indices_of(graph), x if scale is None else x.astype(scale.dtype) * scale
+        if scaled.dtype == x.dtype:
+            sums = wide_sums(f"{at},jf->if", graph, scaled)
         else:  # narrow features are scaled where they are read, which takes half the bytes
-            found = wide_sums(f"{at},j,jf->if", graph, scale[:, 0], x)
-        found = found + own if self_loops else found
-        found = found if scale is None else found * scale
-        found = found if kernel is None else product(found, kernel)
-        return found if bias is None else found + wide(bias)
+            sums = wide_sums(f"{at},j,jf->if", graph, scale[:, 0], x)
+        sums = sums + scaled if self_loops else sums
+        sums = sums if scale is None else sums * scale
+        sums = sums if kernel is None else product(sums, kernel)
+        return sums if bias is None else sums + wide(bias)
 
     return propagate
 

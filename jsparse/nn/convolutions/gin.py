@@ -49,8 +49,8 @@ def gin_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], e
     check_same_features(source, target, "gin_conv")
     if jnp.ndim(eps):
         raise ShapeError(f"Expected eps as a number in gin_conv, but got shape {shorten(jnp.shape(eps))}.")
-    own = (1 + wide(jnp.asarray(eps, target.dtype))) * wide(target)
-    return mlp(round_to_operands(own + reduce_neighbours(graph, source, "sum"), graph, source, target))
+    of_target = (1 + wide(jnp.asarray(eps, target.dtype))) * wide(target)
+    return mlp(round_to_operands(of_target + reduce_neighbours(graph, source, "sum"), graph, source, target))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +117,12 @@ def check_widths(layer: str, inputs: Any, hidden: int | None, out: int | None) -
 
 def first(p: Arrays, x: jax.Array, layer: str) -> jax.Array:
     """Multiply x by the kernel of the first of two linear layers."""
-    found: jax.Array = x @ check_kernel(p["up"], x.shape[1], 2, layer, "kernel 'up'")
-    return found
+    return x @ check_kernel(p["up"], x.shape[1], 2, layer, "kernel 'up'")
 
 
 def rest(p: Arrays, x: jax.Array) -> jax.Array:
     """Complete two linear layers: add a bias to x, the result of `first`, and apply relu and the second layer."""
-    found: jax.Array = jax.nn.relu(x + p["up_bias"]) @ p["down"] + p["down_bias"]
-    return found
+    return jax.nn.relu(x + p["up_bias"]) @ p["down"] + p["down_bias"]
 
 
 def _widths(hidden: int | None, out: int | None) -> tuple[Any, Any]:

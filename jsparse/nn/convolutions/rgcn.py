@@ -63,17 +63,25 @@ def rgcn_conv(
     source, target = sides(x, "rgcn_conv", sparse=True)
     graph = sparse_graph(graph, source, "rgcn_conv")
     kernel = jnp.asarray(kernel)
-    _check(graph, source, target, kernel)
+    blocks = kernel.shape[1] if kernel.ndim == 4 else 1
+    inputs = kernel.shape[-2] * blocks if kernel.ndim in (3, 4) else -1
+    nodes = (*target.shape[:1], *source.shape[:1])
+    if source.ndim != 2 or target.ndim != 2 or graph.shape != (*kernel.shape[:1], *nodes) or inputs != source.shape[1]:
+        raise ShapeError(
+            f"Expected a graph (relations, targets, sources), features (sources, in) and (targets, target_in), and "
+            f"kernels (relations, in, out) or (relations, blocks, in / blocks, out / blocks) in rgcn_conv, but got "
+            f"{shorten(graph.shape)}, {shorten(source.shape)}, {shorten(target.shape)} and "
+            f"{shorten(kernel.shape)}."
+        )
     weights = _means(graph, source.dtype) if normalize else graph
     if kernel.ndim == 3:
-        found = wide_sums("rij,jc,rcf->if", weights, source, kernel)
+        sums = wide_sums("rij,jc,rcf->if", weights, source, kernel)
     else:
-        blocks = source.reshape(source.shape[0], *kernel.shape[1:3])
-        found = wide_sums("rij,jbc,rbcf->ibf", weights, blocks, kernel)
-        found = found.reshape(found.shape[0], -1)
-    found = found if root is None else found + own_part(target, root, found.shape[1], "rgcn_conv")
-    found = plus_bias(found, bias, "rgcn_conv")
-    return round_to_operands(found, graph, source, kernel, None if root is None else target, root, bias)
+        sums = wide_sums("rij,jbc,rbcf->ibf", weights, source.reshape(len(source), *kernel.shape[1:3]), kernel)
+        sums = sums.reshape(len(sums), -1)
+    sums = sums if root is None else sums + own_part(target, root, sums.shape[1], "rgcn_conv")
+    sums = plus_bias(sums, bias, "rgcn_conv")
+    return round_to_operands(sums, graph, source, kernel, None if root is None else target, root, bias)
 
 
 def basis_kernel(coefficients: ArrayLike, bases: ArrayLike) -> jax.Array:
@@ -107,19 +115,6 @@ def _means(graph: Any, dtype: DTypeLike) -> Any:
     sums = dense_sums("rij->ri", graph)
     sums = sums.astype(wide_float(sums.dtype, dtype))
     return einsum("rij,ri->rij", graph, inverse(sums))
-
-
-def _check(graph: Graph, source: jax.Array, target: jax.Array, kernel: jax.Array) -> None:
-    blocks = kernel.shape[1] if kernel.ndim == 4 else 1
-    inputs = kernel.shape[-2] * blocks if kernel.ndim in (3, 4) else -1
-    nodes = (*target.shape[:1], *source.shape[:1])
-    if source.ndim != 2 or target.ndim != 2 or graph.shape != (*kernel.shape[:1], *nodes) or inputs != source.shape[1]:
-        raise ShapeError(
-            f"Expected a graph (relations, targets, sources), features (sources, in) and (targets, target_in), and "
-            f"kernels (relations, in, out) or (relations, blocks, in / blocks, out / blocks) in rgcn_conv, but got "
-            f"{shorten(graph.shape)}, {shorten(source.shape)}, {shorten(target.shape)} and "
-            f"{shorten(kernel.shape)}."
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,16 +152,9 @@ class RGCNConv(Layer):
     normalize: bool = True
 
     def __post_init__(self) -> None:
-        check_sizes(
-            "RGCNConv",
-            pairs=["in_features"],
-            in_features=self.in_features,
-            out_features=self.out_features,
-            num_relations=self.num_relations,
-        )
-        check_sizes(
-            "RGCNConv", optional=["num_bases", "num_blocks"], num_bases=self.num_bases, num_blocks=self.num_blocks
-        )
+        names = ("in_features", "out_features", "num_relations", "num_bases", "num_blocks")
+        sizes = {name: getattr(self, name) for name in names}
+        check_sizes("RGCNConv", pairs=names[:1], optional=names[3:], **sizes)
         source, _ = pair(self.in_features)
         if self.num_bases is not None and self.num_blocks is not None:
             raise ShapeError("Expected num_bases or num_blocks in RGCNConv, but got both.")

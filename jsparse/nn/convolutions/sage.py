@@ -6,10 +6,10 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from jsparse.errors import DTypeError, ShapeError
+from jsparse.graph.degrees import inverse
 from jsparse.graph.graphs import Graph, one_of
 from jsparse.nn.aggregation import reduce_neighbours
 from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, check_sizes, chosen, pair
@@ -53,7 +53,7 @@ def sage_conv(
     Raises ShapeError for shapes that do not fit and other reductions, DTypeError for a dense graph.
     """
     graph, source, target = operands(graph, x, "sage_conv", sparse=True)
-    given = [graph, source, None if root is None else target, root, bias]
+    arrays = [graph, source, None if root is None else target, root, bias]
     one_of(reduction, SAGE_REDUCTIONS, "the reduction of sage_conv")
     if reduction == "max" and isinstance(source, SparseTensor):
         raise DTypeError(
@@ -64,20 +64,19 @@ def sage_conv(
         if not isinstance(pool, tuple | list) or len(pool) != 2:
             raise ShapeError("Expected pool=, a kernel (in, pooled) and a bias (pooled,), for the reduction 'pool'.")
         into = check_kernel(pool[0], source.shape[1], 2, "sage_conv", "pool kernel")
-        given += pool
+        arrays += pool
         source = jax.nn.relu(plus_bias(product(source, into), pool[1], "sage_conv", "pool bias"))
     kernel = check_kernel(kernel, source.shape[1], 2, "sage_conv")
     linear = reduction in ("mean", "sum")
     if linear and (kernel.shape[0] > kernel.shape[1] or isinstance(source, SparseTensor)):
-        found = reduce_neighbours(graph, product(source, kernel), reduction)
+        result = reduce_neighbours(graph, product(source, kernel), reduction)
     else:
-        found = product(reduce_neighbours(graph, source, reduction if linear else "max"), kernel)
-    found = found if root is None else found + own_part(target, root, found.shape[1], "sage_conv")
-    found = plus_bias(found, bias, "sage_conv")
+        result = product(reduce_neighbours(graph, source, reduction if linear else "max"), kernel)
+    result = result if root is None else result + own_part(target, root, result.shape[1], "sage_conv")
+    result = plus_bias(result, bias, "sage_conv")
     if normalize:
-        squares = (found * found).sum(1, keepdims=True)
-        found = found * jnp.where(squares == 0, 0, jax.lax.rsqrt(jnp.where(squares == 0, 1, squares)))
-    return round_to_operands(found, kernel, *given)
+        result = result * inverse((result * result).sum(1, keepdims=True), root=True)
+    return round_to_operands(result, kernel, *arrays)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +110,8 @@ class SAGEConv(Layer):
     normalize: bool = False
 
     def __post_init__(self) -> None:
-        check_sizes(
-            "SAGEConv",
-            pairs=["in_features"],
-            optional=["pool_features"],
-            in_features=self.in_features,
-            out_features=self.out_features,
-            pool_features=self.pool_features,
-        )
+        names = ("in_features", "out_features", "pool_features")
+        check_sizes("SAGEConv", pairs=names[:1], optional=names[2:], **{name: getattr(self, name) for name in names})
         one_of(self.reduction, SAGE_REDUCTIONS, "the reduction of SAGEConv")
 
     def parameters(self) -> dict[str, Parameter]:
@@ -135,5 +128,5 @@ class SAGEConv(Layer):
 
     def _apply(self, p: Arrays, graph: Graph, x: Features) -> jax.Array:
         pool = (p["pool_kernel"], p["pool_bias"]) if self.reduction == "pool" else None
-        rest: dict[str, Any] = {"reduction": self.reduction, "pool": pool, "normalize": self.normalize}
-        return sage_conv(graph, x, p["kernel"], p.get("root"), p.get("bias"), **rest)
+        options: dict[str, Any] = {"reduction": self.reduction, "pool": pool, "normalize": self.normalize}
+        return sage_conv(graph, x, p["kernel"], p.get("root"), p.get("bias"), **options)

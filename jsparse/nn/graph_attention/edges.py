@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +15,8 @@ from jsparse.base.memo import memoize
 from jsparse.errors import ShapeError, short_repr, shorten
 from jsparse.formats import Format, Pattern
 from jsparse.graph.graphs import Graph, of_ones
-from jsparse.nn.layer import Layer, check_sizes
-from jsparse.nn.operands import dense_array, floating, pattern_of_graph, plus_bias, product, wide
+from jsparse.nn.layer import Arrays, Layer, check_sizes
+from jsparse.nn.operands import Features, dense_array, floating, pattern_of_graph, plus_bias, product, wide
 from jsparse.ops.attention.dropout import check_rate
 from jsparse.ops.elementwise.bounded import add
 from jsparse.ops.indexing.at_coords import coords
@@ -26,9 +28,12 @@ from jsparse.primitives.rows import row_sums, rows_at
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
+EdgeFeatures: TypeAlias = "SparseTensor | ArrayLike | None"
+"""Features of edges, an array (nse, features) or a tensor on the graph's pattern extended by an axis, or None."""
+
 
 def edges_to_attend(
-    graph: Graph, edge_features: Any, self_loops: bool, layer: str
+    graph: Graph, edge_features: EdgeFeatures, self_loops: bool, layer: str
 ) -> tuple[Pattern | DynamicPattern, SparseTensor | None]:
     """Return the pattern of the edges that attention uses, and the features of these edges as a tensor.
 
@@ -53,30 +58,24 @@ def edges_to_attend(
     if edge_features is None:
         return whole, None
     if isinstance(edge_features, SparseTensor):
-        given = _on_edges(edge_features, pattern, layer)
+        width = edge_features.shape[-1] if edge_features.ndim == pattern.ndim + 1 else 0
+        is_on_graph = width > 0 and edge_features.shape[:-1] == pattern.shape
+        if not is_on_graph or edge_features.pattern.digest != pattern.extended([width]).digest:
+            raise ShapeError(
+                f"Expected edge_features on the graph's pattern, extended by an axis of features, in {layer}, but got "
+                f"{short_repr(edge_features)}."
+            )
+        features = edge_features.values.reshape(pattern.nse, width)
     else:
-        given = dense_array(edge_features, layer, "edge_features (nse, features)")
-    if given.ndim != 2 or given.shape[0] != pattern.nse or not given.shape[1]:
+        features = dense_array(edge_features, layer, "edge_features (nse, features)")
+    if features.ndim != 2 or features.shape[0] != pattern.nse or not features.shape[1]:
         raise ShapeError(
             f"Expected features of edges ({pattern.nse}, features) in {layer}, in the order of the graph's stored "
-            f"entries, but got {shorten(given.shape)}."
+            f"entries, but got {shorten(features.shape)}."
         )
-    features = floating(given)
-    found = SparseTensor(features.reshape(-1), pattern.extended([features.shape[1]]))
-    return whole, _with_means(found, features, pattern, whole) if self_loops else found
-
-
-def _on_edges(features: SparseTensor, pattern: Pattern | DynamicPattern, layer: str) -> jax.Array:
-    """Return the features (nse, features) of a tensor. Its pattern must be the edges' pattern with one more axis."""
-    width = features.shape[-1] if features.ndim == pattern.ndim + 1 else 0
-    expected = pattern.extended([width])
-    fits = width > 0 and features.shape[:-1] == pattern.shape and features.pattern.digest == expected.digest
-    if not fits:
-        raise ShapeError(
-            f"Expected edge_features on the graph's pattern, extended by an axis of features, in {layer}, but got "
-            f"{short_repr(features)}."
-        )
-    return features.values.reshape(pattern.nse, width)
+    features = floating(features)
+    of_edges = SparseTensor(features.reshape(-1), pattern.extended([features.shape[1]]))
+    return whole, _with_means(of_edges, features, pattern, whole) if self_loops else of_edges
 
 
 def _with_loops(pattern: Pattern | DynamicPattern) -> Pattern | DynamicPattern:
@@ -97,8 +96,7 @@ def _joint(pattern: Pattern) -> Pattern:
     if pattern.ndim == 3:
         rows = pattern.to_coords()
         others, _ = Pattern.from_rows(list(rows[:, rows[0] != rows[1]]), pattern.shape, pattern.format)
-    found: Pattern = others | _loops(pattern)
-    return found
+    return others | _loops(pattern)
 
 
 def _loops(pattern: Pattern | DynamicPattern) -> Pattern:
@@ -109,12 +107,12 @@ def _loops(pattern: Pattern | DynamicPattern) -> Pattern:
     targets, sources, *more = pattern.shape
     if not more:
         return window(targets, 0, m=sources)
-    own = np.arange(targets)
-    return Pattern.from_rows([own, own, np.zeros_like(own)], pattern.shape, Format.of("coo", 3))[0]
+    nodes = np.arange(targets)
+    return Pattern.from_rows([nodes, nodes, np.zeros_like(nodes)], pattern.shape, Format.of("coo", 3))[0]
 
 
 def _with_means(
-    found: SparseTensor, features: jax.Array, pattern: Pattern | DynamicPattern, whole: Pattern | DynamicPattern
+    of_edges: SparseTensor, features: jax.Array, pattern: Pattern | DynamicPattern, whole: Pattern | DynamicPattern
 ) -> SparseTensor:
     """Return the features of all edges and self-loops. A self-loop gets the mean over the target's other edges."""
     nodes, width = pattern.shape[0], features.shape[1]
@@ -123,17 +121,22 @@ def _with_means(
     sums = row_sums(wide(features), [target], (nodes,))
     number = jax.ops.segment_sum(jnp.ones(len(target), jnp.int32), target, nodes)
     means = sums / jnp.maximum(number, 1).astype(sums.dtype)[:, None]
-    spread = restrict(found, whole.extended([width]))
+    spread = restrict(of_edges, whole.extended([width]))
     rows, columns, *_ = coords(of_ones(whole))
-    own = rows_at(means, [rows]).astype(features.dtype)  # what it adds up for the derivative is rounded once
-    joint = jnp.where((rows == columns)[:, None], own, spread.values.reshape(-1, width))
+    of_loops = rows_at(means, [rows]).astype(features.dtype)  # what it adds up for the derivative is rounded once
+    joint = jnp.where((rows == columns)[:, None], of_loops, spread.values.reshape(-1, width))
     return SparseTensor(joint.reshape(-1), whole.extended([width]))
 
 
-def over_neighbors(scores: Any) -> SparseTensor:
-    """Compute a softmax over all edges that end at a target, separately for each head, which is the last index."""
-    found: SparseTensor = softmax(scores, tuple(range(1, scores.ndim - 1)))
-    return found
+def over_neighbors(scores: Any, factors: jax.Array | None) -> SparseTensor:
+    """Compute a softmax over all edges that end at a target, separately for each head, which is the last index.
+
+    The results are multiplied by the factors of dropout (nse, heads), if there are any.
+    """
+    weights = softmax(scores, tuple(range(1, scores.ndim - 1)))
+    if factors is None:
+        return weights
+    return SparseTensor(weights.values * factors.reshape(-1).astype(weights.dtype), weights.pattern)
 
 
 def per_head(x: jax.Array, kernel: jax.Array) -> jax.Array:
@@ -145,44 +148,49 @@ def per_head(x: jax.Array, kernel: jax.Array) -> jax.Array:
     return product(x, kernel.reshape(inputs, heads * dim)).reshape(x.shape[0], heads, dim)
 
 
-def join_heads(found: jax.Array, concat: bool, bias: ArrayLike | None, layer: str) -> jax.Array:
+def join_heads(sums: jax.Array, concat: bool, bias: ArrayLike | None, layer: str) -> jax.Array:
     """Concatenate the heads to (targets, heads · dim), or average them to (targets, dim), and add the bias."""
-    targets, heads, dim = found.shape
-    return plus_bias(found.reshape(targets, heads * dim) if concat else found.mean(1), bias, layer)
+    targets, heads, dim = sums.shape
+    return plus_bias(sums.reshape(targets, heads * dim) if concat else sums.mean(1), bias, layer)
 
 
+@dataclass(frozen=True, slots=True)
 class AttentionLayer(Layer):
-    """The base of graph attention layers: checks of their options, the width of the result, and dropout."""
+    """The base of graph attention layers: the options that all have, and the width of the result."""
 
-    __slots__ = ()
     in_features: int | tuple[int, int]
     out_features: int
-    heads: int
-    concat: bool
-    edge_features: int | None
-    dropout_rate: float
+    _: KW_ONLY
+    heads: int = 1
+    concat: bool = True
+    edge_features: int | None = None
+    use_bias: bool = True
+    dropout_rate: float = 0.0
+    _convolve: ClassVar[Callable[..., jax.Array]]  # of parameters, graph, features, features of edges, and options
 
     def __post_init__(self) -> None:
-        name = type(self).__name__
-        check_sizes(
-            name,
-            pairs=["in_features"],
-            optional=["edge_features"],
-            edge_features=self.edge_features,
-            in_features=self.in_features,
-            out_features=self.out_features,
-            heads=self.heads,
-        )
-        check_rate(self.dropout_rate, name)
+        names = ("edge_features", "in_features", "out_features", "heads")
+        sizes = {name: getattr(self, name) for name in names}
+        check_sizes(type(self).__name__, pairs=["in_features"], optional=["edge_features"], **sizes)
+        check_rate(self.dropout_rate, type(self).__name__)
 
     @property
     def width(self) -> int:
         """The number of features of the result."""
         return self.out_features * (self.heads if self.concat else 1)
 
-    def dropout(self, key: jax.Array | None) -> dict[str, Any]:
-        """Return the keyword arguments for dropout. Without a key, nothing is dropped."""
-        return {"dropout_rate": 0.0 if key is None else self.dropout_rate, "dropout_key": key}
+    def _apply(
+        self,
+        p: Arrays,
+        graph: Graph,
+        x: Features,
+        *,
+        edge_features: EdgeFeatures = None,
+        dropout_key: jax.Array | None = None,
+    ) -> jax.Array:
+        rate = 0.0 if dropout_key is None else self.dropout_rate
+        options = {"concat": self.concat, "dropout_rate": rate, "dropout_key": dropout_key}
+        return self._convolve(p, graph, x, edge_features, **options)
 
 
 def check_edge_kernel(features: SparseTensor | None, kernel: ArrayLike | None, like: jax.Array, layer: str) -> None:
@@ -190,15 +198,15 @@ def check_edge_kernel(features: SparseTensor | None, kernel: ArrayLike | None, l
     if features is None:
         return
     expected = (features.shape[-1], *like.shape[1:])
-    found = dense_array(kernel, layer, f"an edge kernel {expected}")
-    if found.shape != expected:
-        raise ShapeError(f"Expected an edge kernel {expected} in {layer}, but got {shorten(found.shape)}.")
+    shape = dense_array(kernel, layer, f"an edge kernel {expected}").shape
+    if shape != expected:
+        raise ShapeError(f"Expected an edge kernel {expected} in {layer}, but got {shorten(shape)}.")
 
 
-def check_vectors(layer: str, heads: tuple[int, int], **given: Any) -> list[jax.Array]:
+def check_vectors(layer: str, heads: tuple[int, int], **arrays: Any) -> list[jax.Array]:
     """Convert arrays (heads, dim), such as attention vectors, to JAX arrays. Raises ShapeError for other shapes."""
-    found = [dense_array(x, layer, f"{name} (heads, dim)") for name, x in given.items()]
-    for name, x in zip(given, found, strict=True):
+    vectors = [dense_array(x, layer, f"{name} (heads, dim)") for name, x in arrays.items()]
+    for name, x in zip(arrays, vectors, strict=True):
         if x.shape != heads:
             raise ShapeError(f"Expected {name} (heads, dim), {heads}, in {layer}, but got {shorten(x.shape)}.")
-    return found
+    return vectors

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, indices_of
 from jsparse.nn.graph_attention.edges import (
     AttentionLayer,
+    EdgeFeatures,
     check_edge_kernel,
     check_vectors,
     edges_to_attend,
@@ -112,10 +113,10 @@ def gat_conv(
         check_edge_kernel(features, edges.kernel, sent, "gat_conv")
         check_vectors("gat_conv", heads, attention=edges.attention)
     of_edges = None if edges is None else _score_kernel(jnp.asarray(edges.kernel), jnp.asarray(edges.attention))
-    kept = dropout_factors((pattern.nse, kernel.shape[1]), dropout_rate, dropout_key, "gat_conv")
-    found = _attention(float(negative_slope))(pattern, of_target, of_source, sent, features, of_edges, kept)
-    given = source, target, kernel, kernel_target, attention_source, attention_target, *(edges or ()), bias
-    return round_to_operands(join_heads(found, concat, bias, "gat_conv"), *given)
+    factors = dropout_factors((pattern.nse, kernel.shape[1]), dropout_rate, dropout_key, "gat_conv")
+    sums = _attention(float(negative_slope))(pattern, of_target, of_source, sent, features, of_edges, factors)
+    arrays = source, target, kernel, kernel_target, attention_source, attention_target, *(edges or ()), bias
+    return round_to_operands(join_heads(sums, concat, bias, "gat_conv"), *arrays)
 
 
 def _score_kernel(kernel: jax.Array, attention: jax.Array) -> jax.Array:
@@ -133,7 +134,7 @@ def _attention(negative_slope: float) -> Callable[..., jax.Array]:
         sent: jax.Array,
         features: SparseTensor | None,
         of_edges: jax.Array | None,
-        kept: jax.Array | None,
+        factors: jax.Array | None,
     ) -> jax.Array:
         heads = pattern.extended([target.shape[1]])
         at = indices_of(pattern)
@@ -141,9 +142,7 @@ def _attention(negative_slope: float) -> Callable[..., jax.Array]:
         scores = scores + at_edges("ih,jh->ijh", jnp.ones_like(target), source, like=heads)
         if features is not None:
             scores = scores + einsum(f"{at}e,eh->{at}h", features, of_edges, out_format=heads)
-        weights = over_neighbors(functions.leaky_relu(scores, negative_slope))
-        if kept is not None:
-            weights = SparseTensor(weights.values * kept.reshape(-1).astype(weights.dtype), heads)
+        weights = over_neighbors(functions.leaky_relu(scores, negative_slope), factors)
         return wide_sums(f"{at}h,jhd->ihd", weights, sent)
 
     return attend
@@ -172,16 +171,8 @@ class GATConv(AttentionLayer):
     Raises ShapeError for sizes that are not positive integers.
     """
 
-    in_features: int | tuple[int, int]
-    out_features: int
-    _: KW_ONLY
-    heads: int = 1
-    concat: bool = True
-    edge_features: int | None = None
-    use_bias: bool = True
     negative_slope: float = 0.2
     self_loops: bool = True
-    dropout_rate: float = 0.0
 
     def parameters(self) -> dict[str, Parameter]:
         source, target = pair(self.in_features)
@@ -197,29 +188,10 @@ class GATConv(AttentionLayer):
             bias=bias_of(self.width, self.use_bias),
         )
 
-    def _apply(
-        self,
-        p: Arrays,
-        graph: Graph,
-        x: Features,
-        *,
-        edge_features: SparseTensor | ArrayLike | None = None,
-        dropout_key: jax.Array | None = None,
-    ) -> jax.Array:
-        edges = None
+    def _convolve(self, p: Arrays, graph: Graph, x: Features, edge_features: EdgeFeatures, **options: Any) -> jax.Array:
+        weights, edges = dict(p), None
+        edge_kernel, attention_edge = weights.pop("edge_kernel", None), weights.pop("attention_edge", None)
         if edge_features is not None:
-            edges = EdgeAttention(edge_features, p["edge_kernel"], p["attention_edge"])
-        return gat_conv(
-            graph,
-            x,
-            p["kernel"],
-            p["attention_source"],
-            p["attention_target"],
-            p.get("bias"),
-            kernel_target=p.get("kernel_target"),
-            edges=edges,
-            concat=self.concat,
-            negative_slope=self.negative_slope,
-            self_loops=self.self_loops,
-            **self.dropout(dropout_key),
-        )
+            edges = EdgeAttention(edge_features, edge_kernel, attention_edge)
+        options |= {"negative_slope": self.negative_slope, "self_loops": self.self_loops}
+        return gat_conv(graph, x, **weights, edges=edges, **options)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +16,7 @@ from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, indices_of
 from jsparse.nn.graph_attention.edges import (
     AttentionLayer,
+    EdgeFeatures,
     check_edge_kernel,
     check_vectors,
     edges_to_attend,
@@ -93,10 +95,10 @@ def gatv2_conv(
             f"{shorten(kernel_target.shape)}."
         )
     check_edge_kernel(features, edge_kernel, sent, "gatv2_conv")
-    kept = dropout_factors((pattern.nse, sent.shape[1]), dropout_rate, dropout_key, "gatv2_conv")
-    found = _attention(float(negative_slope))(pattern, received, sent, attention, features, edge_kernel, kept)
-    given = sent, received, attention, edge_features, edge_kernel, bias
-    return round_to_operands(join_heads(found, concat, bias, "gatv2_conv"), *given)
+    factors = dropout_factors((pattern.nse, sent.shape[1]), dropout_rate, dropout_key, "gatv2_conv")
+    sums = _attention(float(negative_slope))(pattern, received, sent, attention, features, edge_kernel, factors)
+    arrays = sent, received, attention, edge_features, edge_kernel, bias
+    return round_to_operands(join_heads(sums, concat, bias, "gatv2_conv"), *arrays)
 
 
 @cache
@@ -109,7 +111,7 @@ def _attention(negative_slope: float) -> Callable[..., jax.Array]:
         attention: jax.Array,
         features: SparseTensor | None,
         kernel: jax.Array | None,
-        kept: jax.Array | None,
+        factors: jax.Array | None,
     ) -> jax.Array:
         heads = pattern.extended([target.shape[1]])
         wide, dtype = pattern.extended(list(target.shape[1:])), wide_float(source.dtype)
@@ -120,9 +122,7 @@ def _attention(negative_slope: float) -> Callable[..., jax.Array]:
             of_edges = einsum(f"{at}e,ehd->{at}hd", features, kernel, out_format=wide, preferred_element_type=dtype)
             both = both + of_edges
         scores = einsum(f"{at}hd,hd->{at}h", functions.leaky_relu(both, negative_slope), attention, out_format=heads)
-        weights = over_neighbors(scores)
-        if kept is not None:
-            weights = SparseTensor(weights.values * kept.reshape(-1).astype(weights.dtype), heads)
+        weights = over_neighbors(scores, factors)
         return wide_sums(f"{at}h,jhd->ihd", weights, source)
 
     return attend
@@ -154,55 +154,27 @@ class GATv2Conv(AttentionLayer):
     Raises ShapeError for sizes that are not positive integers.
     """
 
-    in_features: int | tuple[int, int]
-    out_features: int
-    _: KW_ONLY
-    heads: int = 1
-    concat: bool = True
     share_weights: bool = False
-    edge_features: int | None = None
-    use_bias: bool = True
     negative_slope: float = 0.2
     self_loops: bool = True
-    dropout_rate: float = 0.0
 
     def parameters(self) -> dict[str, Parameter]:
         source, target = pair(self.in_features)
-        heads, own = (self.heads, self.out_features), not self.share_weights
+        heads = self.heads, self.out_features
         bias = Parameter(heads, "bias") if self.use_bias else None
         return chosen(
             kernel_source=Parameter((source, *heads)),
             bias_source=bias,
-            kernel_target=Parameter((target, *heads)) if own else None,
-            bias_target=bias if own else None,
+            kernel_target=None if self.share_weights else Parameter((target, *heads)),
+            bias_target=None if self.share_weights else bias,
             attention=Parameter(heads, "attention"),
             edge_kernel=None if self.edge_features is None else Parameter((self.edge_features, *heads)),
             bias=bias_of(self.width, self.use_bias),
         )
 
-    def _apply(
-        self,
-        p: Arrays,
-        graph: Graph,
-        x: Features,
-        *,
-        edge_features: SparseTensor | ArrayLike | None = None,
-        dropout_key: jax.Array | None = None,
-    ) -> jax.Array:
-        side = "source" if self.share_weights else "target"
-        return gatv2_conv(
-            graph,
-            x,
-            p["kernel_source"],
-            p[f"kernel_{side}"],
-            p["attention"],
-            p.get("bias"),
-            bias_source=p.get("bias_source"),
-            bias_target=p.get(f"bias_{side}"),
-            edge_features=edge_features,
-            edge_kernel=p.get("edge_kernel"),
-            concat=self.concat,
-            negative_slope=self.negative_slope,
-            self_loops=self.self_loops,
-            **self.dropout(dropout_key),
-        )
+    def _convolve(self, p: Arrays, graph: Graph, x: Features, edge_features: EdgeFeatures, **options: Any) -> jax.Array:
+        weights = dict(p)
+        if self.share_weights:
+            weights |= {"kernel_target": p["kernel_source"], "bias_target": p.get("bias_source")}
+        options |= {"negative_slope": self.negative_slope, "self_loops": self.self_loops}
+        return gatv2_conv(graph, x, **weights, edge_features=edge_features, **options)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ from jsparse.graph.graphs import Graph, indices_of
 from jsparse.nn.attention import Projection
 from jsparse.nn.graph_attention.edges import (
     AttentionLayer,
+    EdgeFeatures,
     check_edge_kernel,
     edges_to_attend,
     join_heads,
@@ -88,17 +90,15 @@ def transformer_conv(
     k, v = _project(source, key, "key"), _project(source, value, "value")
     pattern, features = edges_to_attend(graph, edge_features, False, "transformer_conv")
     check_edge_kernel(features, edge_kernel, q, "transformer_conv")
-    kept = dropout_factors((pattern.nse, q.shape[1]), dropout_rate, dropout_key, "transformer_conv")
+    factors = dropout_factors((pattern.nse, q.shape[1]), dropout_rate, dropout_key, "transformer_conv")
     q = q * q.shape[2] ** -0.5
     of_edges = None if features is None else jnp.einsum("ihd,ehd->ihe", q, edge_kernel)
-    found, gathered = _attend(pattern, q, k, v, features, of_edges, kept)
+    of_heads, gathered = _attend(pattern, q, k, v, features, of_edges, factors)
     if gathered is not None:
-        found = found + jnp.einsum("ihe,ehd->ihd", gathered, wide(jnp.asarray(edge_kernel)))
-    sums = join_heads(found, concat, None, "transformer_conv")
-    given = q, k, v, features, edge_kernel
-    return round_to_operands(
-        _beside(sums, target, root, gate), *given, *(() if root is None else (target, *root)), gate
-    )
+        of_heads = of_heads + jnp.einsum("ihe,ehd->ihd", gathered, wide(jnp.asarray(edge_kernel)))
+    sums = join_heads(of_heads, concat, None, "transformer_conv")
+    arrays = q, k, v, features, edge_kernel, *(() if root is None else (target, *root)), gate
+    return round_to_operands(_beside(sums, target, root, gate), *arrays)
 
 
 def _beside(sums: jax.Array, target: jax.Array, root: Projection | None, gate: ArrayLike | None) -> jax.Array:
@@ -110,14 +110,14 @@ def _beside(sums: jax.Array, target: jax.Array, root: Projection | None, gate: A
         if gate is not None:
             raise ShapeError("Expected root= in transformer_conv, since a gate chooses between the sums and x R.")
         return sums
-    own = own_part(target, root.kernel, sums.shape[1], "transformer_conv")
-    own = plus_bias(own, root.bias, "transformer_conv", "root bias")
+    of_node = own_part(target, root.kernel, sums.shape[1], "transformer_conv")
+    of_node = plus_bias(of_node, root.bias, "transformer_conv", "root bias")
     if gate is None:
-        return sums + own
+        return sums + of_node
     if jnp.shape(gate) != (3 * sums.shape[1],):
         raise ShapeError(f"Expected a gate ({3 * sums.shape[1]},) in transformer_conv, but got {jnp.shape(gate)}.")
-    share = jax.nn.sigmoid(jnp.concatenate([sums, own, sums - own], axis=1) @ wide(jnp.asarray(gate)))[:, None]
-    return (1 - share) * sums + share * own
+    share = jax.nn.sigmoid(jnp.concatenate([sums, of_node, sums - of_node], axis=1) @ wide(jnp.asarray(gate)))[:, None]
+    return (1 - share) * sums + share * of_node
 
 
 def _project(x: jax.Array, projection: Projection, name: str) -> jax.Array:
@@ -126,8 +126,8 @@ def _project(x: jax.Array, projection: Projection, name: str) -> jax.Array:
             f"Expected a Projection(kernel, bias) as the {name} of transformer_conv, but got {short_repr(projection)}."
         )
     kernel = check_kernel(projection.kernel, x.shape[1], 3, "transformer_conv", f"{name} kernel")
-    found = plus_bias(per_head(x, kernel), projection.bias, "transformer_conv", f"{name} bias")
-    return round_to_operands(found, x, kernel, projection.bias)
+    product = plus_bias(per_head(x, kernel), projection.bias, "transformer_conv", f"{name} bias")
+    return round_to_operands(product, x, kernel, projection.bias)
 
 
 @fuse
@@ -138,7 +138,7 @@ def _attend(
     v: jax.Array,
     features: SparseTensor | None,
     of_edges: jax.Array | None,
-    kept: jax.Array | None,
+    factors: jax.Array | None,
 ) -> tuple[jax.Array, jax.Array | None]:
     """Return the weighted sums of values, and the weighted sums of edge features (None without edge features)."""
     heads = pattern.extended([q.shape[1]])
@@ -147,13 +147,9 @@ def _attend(
     if features is not None:
         of_features = einsum(f"{at}e,ihe->{at}h", features, of_edges, out_format=heads, preferred_element_type=dtype)
         scores = scores + of_features
-    weights = over_neighbors(scores)
-    if kept is not None:
-        weights = SparseTensor(weights.values * kept.reshape(-1).astype(weights.dtype), heads)
-    found = wide_sums(f"{at}h,jhd->ihd", weights, v)
-    if features is None:
-        return found, None
-    return found, wide_sums(f"{at}h,{at}e->ihe", weights, features)
+    weights = over_neighbors(scores, factors)
+    sums = wide_sums(f"{at}h,jhd->ihd", weights, v)
+    return sums, None if features is None else wide_sums(f"{at}h,{at}e->ihe", weights, features)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,16 +177,8 @@ class TransformerConv(AttentionLayer):
     Raises ShapeError for sizes that are not positive integers.
     """
 
-    in_features: int | tuple[int, int]
-    out_features: int
-    _: KW_ONLY
-    heads: int = 1
-    concat: bool = True
     beta: bool = False
     use_root: bool = True
-    edge_features: int | None = None
-    use_bias: bool = True
-    dropout_rate: float = 0.0
 
     def parameters(self) -> dict[str, Parameter]:
         source, target = pair(self.in_features)
@@ -209,26 +197,8 @@ class TransformerConv(AttentionLayer):
             edge_kernel=None if self.edge_features is None else Parameter((self.edge_features, *heads)),
         )
 
-    def _apply(
-        self,
-        p: Arrays,
-        graph: Graph,
-        x: Features,
-        *,
-        edge_features: SparseTensor | ArrayLike | None = None,
-        dropout_key: jax.Array | None = None,
-    ) -> jax.Array:
-        root = Projection(p["root"], p.get("root_bias")) if self.use_root else None
-        return transformer_conv(
-            graph,
-            x,
-            Projection(p["query"], p.get("query_bias")),
-            Projection(p["key"], p.get("key_bias")),
-            Projection(p["value"], p.get("value_bias")),
-            root,
-            gate=p["gate"][:, 0] if "gate" in p else None,
-            edge_features=edge_features,
-            edge_kernel=p.get("edge_kernel"),
-            concat=self.concat,
-            **self.dropout(dropout_key),
-        )
+    def _convolve(self, p: Arrays, graph: Graph, x: Features, edge_features: EdgeFeatures, **options: Any) -> jax.Array:
+        names = ("query", "key", "value", "root")
+        options |= {name: Projection(p[name], p.get(f"{name}_bias")) for name in names if name in p}
+        options |= {"gate": p["gate"][:, 0] if "gate" in p else None, "edge_kernel": p.get("edge_kernel")}
+        return transformer_conv(graph, x, edge_features=edge_features, **options)
