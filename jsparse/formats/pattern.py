@@ -40,7 +40,7 @@ from jsparse.formats.validate import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 _interned: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 _lock = hold_over_forks(threading.Lock())
@@ -341,11 +341,6 @@ class Pattern(Owned, KnownArrays, SetOperators):
     def __repr__(self) -> str:
         shape = "\N{MULTIPLICATION SIGN}".join(map(str, self.shape)) or "()"
         return f"Pattern({self.format.name}, {shape}, nse={self.nse:,}, {self.digest[:6]})"
-
-    if TYPE_CHECKING:  # `jsparse.ops.methods` installs these methods.
-
-        def spy(self, *, ax: Axes | None = None, **options: object) -> Axes: ...
-        def _repr_html_(self) -> str: ...
 
 
 def _restored(shape: tuple[int, ...], format: Format, dtype: str, vectors: tuple[bytes, ...], digest: str) -> Pattern:

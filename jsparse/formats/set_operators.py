@@ -5,27 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Never, Self
 
 from jsparse.errors import DTypeError, NotYetSupportedError
+from jsparse.formats.methods import PatternMethods
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from jax.typing import ArrayLike
+    pass
 
 
-class SetOperators:
+class SetOperators(PatternMethods):
     """A base class with the operators |, &, - and ^ and with indexing.
 
     Subclasses define the operators by `_combine`, or by `_plain`. `jsparse.ops.methods` installs indexing.
     """
 
     __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        def __getitem__(self, index: object) -> Any: ...
-        def take(
-            self, indices: ArrayLike | Sequence[int], axis: int | None = None, *, nse: int | None = None
-        ) -> Any: ...
 
     def __iter__(self) -> Never:
         raise DTypeError("A pattern is not iterable: write P[i] for i in range(P.shape[0]), or P.to_coords().")

@@ -2,7 +2,7 @@
 
 A SparseTensor consists of values on a pattern, and its package imports no operation. So the methods that call
 operations are installed here, when jsparse is imported. The first lookup of a method imports the file of its function.
-`SparseTensor` declares these methods for type checkers.
+Type checkers and editors read them in `tensor/methods.pyi` and `formats/methods.pyi` (`python tools/stubs.py`).
 """
 
 from __future__ import annotations

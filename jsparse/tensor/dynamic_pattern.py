@@ -43,7 +43,7 @@ from jsparse.tensor.pickled_arrays import pack_leaf, unpack_leaf
 from jsparse.tensor.tangent_index import as_tangent_index
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 
 class DigestKey(jax.tree_util.GetAttrKey):  # type: ignore[misc]  # jax does not type it
@@ -400,11 +400,6 @@ class DynamicPattern(Levelled, SetOperators):
     def __repr__(self) -> str:
         shape = "\N{MULTIPLICATION SIGN}".join(map(str, self.shape)) or "()"
         return f"DynamicPattern({self.format.name}, {shape}, nse={self.nse:,})"
-
-    if TYPE_CHECKING:  # `jsparse.ops.methods` installs these methods.
-
-        def spy(self, *, ax: Axes | None = None, **options: object) -> Axes: ...
-        def _repr_html_(self) -> str: ...
 
 
 def _flatten(pattern: DynamicPattern) -> tuple[tuple[Any, ...], DynamicType]:

@@ -1,49 +1,41 @@
-"""The methods that SparseTensor declares for type checkers are the ones that are installed."""
+"""The methods that type checkers see are the ones that are installed."""
 
 import ast
 import inspect
 from pathlib import Path
 
 import jsparse
-from jsparse.ops.methods import METHODS
-from jsparse.tensor import sparse_tensor
+from jsparse.formats import methods as pattern_methods
+from jsparse.ops.methods import METHODS, OF_PATTERNS
+from jsparse.tensor import methods as tensor_methods
 
 
-def declared():
-    """The parameters of each method in the class's block for type checkers, as (name, kind, default), by method."""
-    tree = ast.parse(Path(sparse_tensor.__file__).read_text())
-    (cls,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "SparseTensor")
-    (block,) = (node for node in cls.body if isinstance(node, ast.If))
-    found = {}
-    for node in block.body:
-        node.returns, node.decorator_list = None, []
-        starred = [argument for argument in (node.args.vararg, node.args.kwarg) if argument]
-        for argument in [*node.args.args, *node.args.kwonlyargs, *starred]:
-            argument.annotation = None
-        scope = {}
-        exec(compile(ast.Module([node], []), "declared", "exec"), scope)
-        found[node.name] = parameters(scope[node.name], static=node.name == "from_coords")
-    return found
+def functions_by_method(module):
+    """The function that an editor finds for each method in a stub; the methods that only mypy, and that both, see."""
+    tree = ast.parse(Path(module.__file__).with_suffix(".pyi").read_text())
+    (cls,) = (node for node in tree.body if isinstance(node, ast.ClassDef))
+    for_editors, for_mypy = (node.body for node in cls.body if isinstance(node, ast.If))
+    functions = {
+        alias.asname.replace("_from_coords", "from_coords"): (node.module, alias.name)
+        for node in for_editors
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    both = {node.name for node in cls.body if isinstance(node, ast.FunctionDef)}
+    return functions, {node.name for node in for_mypy}, both
 
 
-def parameters(function, static):
-    """(name, kind, default) of each parameter, without `self`."""
-    named = list(inspect.signature(function).parameters.values())[0 if static else 1 :]
-    return [(p.name, p.kind, p.default) for p in named]
-
-
-def test_declared_methods_are_installed():
-    wanted = declared()
-    assert set(wanted) == set(METHODS)
-    for name, want in wanted.items():
-        getattr(jsparse.SparseTensor, name)  # which imports it
-        method = inspect.getattr_static(jsparse.SparseTensor, name)
-        static = isinstance(method, staticmethod)
-        function = method.fget if isinstance(method, property) else method
-        got = parameters(method.__func__ if static else function, static)
-        if name.startswith("__"):  # operators are called by position, so names of parameters do not matter
-            want, got = ([(kind, default) for _, kind, default in each] for each in (want, got))
-        assert got == want, name
+def test_stubs_name_the_functions_that_are_installed():
+    for module, class_, names in (
+        (tensor_methods, jsparse.SparseTensor, METHODS),
+        (pattern_methods, jsparse.Pattern, OF_PATTERNS),
+    ):
+        for_editors, for_mypy, both = functions_by_method(module)
+        assert set(for_editors) == for_mypy
+        assert for_mypy | both == set(names)
+        for name, place in for_editors.items():
+            function = inspect.unwrap(getattr(class_, name))
+            assert (function.__module__, function.__name__) == place
 
 
 def test_every_public_method_is_documented():
