@@ -212,7 +212,7 @@ class SparseTensor(Valued, UnsupportedOperations, TensorMethods):
 
         A csr matrix becomes a csc matrix, without a copy. Raises ShapeError if `axes` is not a permutation.
 
-        The dtype stays.
+        The dtype stays the same.
         """
         reverse = tuple(range(self.ndim))[::-1]
         return self._wrap(self.values, self.pattern.transposed(reverse if axes is None else axes))
@@ -235,7 +235,7 @@ class SparseTensor(Valued, UnsupportedOperations, TensorMethods):
         >>> T.mT.shape
         (20, 40, 30)
 
-        The dtype stays. Raises ShapeError for fewer than two dimensions.
+        The dtype stays the same. Raises ShapeError for fewer than two dimensions.
         """
         if self.ndim < 2:
             raise ShapeError(f"Expected two dimensions or more for A.mT, but A has {self.ndim}.")
@@ -276,7 +276,7 @@ class SparseTensor(Valued, UnsupportedOperations, TensorMethods):
             >>> A.dynamic(nse=A.nse + 5).static().nse == A.nse
             True
 
-        Shape and dtype stay. Raises PatternError if the index arrays are traced, or if they overflowed.
+        Shape and dtype stay the same. Raises PatternError if the index arrays are traced, or if they overflowed.
         """
         check_leaves(self, "A in A.static")
         if isinstance(self.pattern, Pattern):

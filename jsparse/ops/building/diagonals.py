@@ -138,7 +138,7 @@ def tril(a: SparseLike, k: int = 0) -> SparseTensor:
 
         >>> jsparse.tril(A, -1)  # strictly below the main diagonal
 
-    The dtype stays. Raises ShapeError for tensors of fewer than two dimensions.
+    The dtype stays the same. Raises ShapeError for tensors of fewer than two dimensions.
     """
     return _triangle(a, as_integer(k, "the k of jsparse.tril"), True, "tril")
 

@@ -72,7 +72,7 @@ def conj(self: SparseTensor) -> SparseTensor:
     >>> A.conj() is A
     True
 
-    Shape, dtype and pattern stay. Raises LeafError if the values do not fit the pattern.
+    Shape, dtype and pattern stay the same. Raises LeafError if the values do not fit the pattern.
     """
     return _entrywise(jnp.conj, self) if jnp.issubdtype(self.dtype, jnp.complexfloating) else self
 

@@ -26,7 +26,7 @@ def transpose(self: SparseTensor, axes: Sequence[int] | None = None) -> SparseTe
         >>> jsparse.transpose(T, (2, 0, 1)).shape
         (40, 20, 30)
 
-    The dtype stays. Raises ShapeError if `axes` is not a permutation.
+    The dtype stays the same. Raises ShapeError if `axes` is not a permutation.
     """
     return self.transpose(None if axes is None else as_axes(axes, self.ndim, "transpose"))
 
@@ -48,7 +48,7 @@ def matrix_transpose(self: SparseTensor, /) -> SparseTensor:
         >>> jsparse.matrix_transpose(T).shape
         (20, 40, 30)
 
-    The dtype stays. Raises ShapeError for fewer than two dimensions.
+    The dtype stays the same. Raises ShapeError for fewer than two dimensions.
     """
     return self.mT
 
@@ -75,7 +75,7 @@ def expand_dims(a: SparseLike, axis: int | Sequence[int]) -> SparseTensor:
     Args:
         axis: the positions of the new dimensions in the result, one or several.
 
-    The dtype stays. Raises ShapeError for an axis out of range or given twice.
+    The dtype stays the same. Raises ShapeError for an axis out of range or given twice.
     """
     tensor = as_tensor(a, "expand_dims")
     count = len(axis) if isinstance(axis, Sequence) else 1
@@ -94,7 +94,7 @@ def squeeze(a: SparseLike, axis: Axis = None) -> SparseTensor | jax.Array:
 
         >>> jsparse.squeeze(A[:, None]).shape
 
-    The dtype stays. Raises ShapeError for an axis that is out of range or whose size is not 1.
+    The dtype stays the same. Raises ShapeError for an axis that is out of range or whose size is not 1.
     """
     tensor = as_tensor(a, "squeeze")
     if axis is None:
@@ -148,7 +148,7 @@ def moveaxis(a: SparseLike, source: int | Sequence[int], destination: int | Sequ
 
         >>> jsparse.moveaxis(A, 0, -1)
 
-    The dtype stays. Raises ShapeError for axes out of range or given twice, and if the numbers of sources and
+    The dtype stays the same. Raises ShapeError for axes out of range or given twice, and if the numbers of sources and
     destinations differ.
     """
     tensor = as_tensor(a, "moveaxis")
@@ -170,7 +170,7 @@ def swapaxes(a: SparseLike, axis1: int, axis2: int) -> SparseTensor:
 
         >>> jsparse.swapaxes(A, 0, 1)  # A.T of a matrix
 
-    The dtype stays. Raises ShapeError for an axis out of range.
+    The dtype stays the same. Raises ShapeError for an axis out of range.
     """
     tensor = as_tensor(a, "swapaxes")
     first, second = as_axis(axis1, tensor.ndim, "swapaxes"), as_axis(axis2, tensor.ndim, "swapaxes")

@@ -180,7 +180,7 @@ def pad(
             dimensions, or one number for both ends of all dimensions.
         mode, constant_values: only "constant" and 0, since other elements would have to be stored.
 
-    The dtype stays. Raises ShapeError for widths of any other form, PatternError for another mode or constant.
+    The dtype stays the same. Raises ShapeError for widths of any other form, PatternError for another mode or constant.
     """
     tensor = as_tensor(array, "pad")
     if mode != "constant" or isinstance(constant_values, jax.core.Tracer) or np.any(constant_values):

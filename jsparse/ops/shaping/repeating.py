@@ -94,7 +94,7 @@ def tile(a: SparseLike, reps: int | Sequence[int]) -> SparseTensor:
     Args:
         reps: known integers. If there are fewer integers than dimensions, they apply to the last dimensions.
 
-    The dtype stays. Raises ShapeError for a negative number.
+    The dtype stays the same. Raises ShapeError for a negative number.
     """
     tensor = as_tensor(a, "tile")
     given = reps if isinstance(reps, Sequence) else (reps,)
@@ -114,7 +114,7 @@ def broadcast_to(a: SparseLike, shape: int | Sequence[int]) -> SparseTensor:
 
         >>> jsparse.broadcast_to(A, (16, *A.shape))
 
-    The dtype stays. Raises ShapeError if the tensor does not broadcast to the shape.
+    The dtype stays the same. Raises ShapeError if the tensor does not broadcast to the shape.
     """
     tensor = as_tensor(a, "broadcast_to")
     sizes = tuple(as_integer(n, "each size of a shape") for n in (shape if isinstance(shape, Sequence) else (shape,)))

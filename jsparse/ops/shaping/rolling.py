@@ -24,7 +24,7 @@ def flip(a: SparseLike, axis: Axis = None) -> SparseTensor:
 
         >>> jsparse.flip(A, 1)
 
-    The dtype stays. Raises ShapeError for an axis out of range or given twice.
+    The dtype stays the same. Raises ShapeError for an axis out of range or given twice.
     """
     tensor = as_tensor(a, "flip")
     axes = as_axes(axis, tensor.ndim, "flip")
