@@ -60,7 +60,7 @@ def point_at(text: str, start: int, length: int = 1) -> str:
 
 
 class JsparseError(Exception):
-    """The base class of jsparse's errors. A message states what was expected, what came, the expression, and a remedy.
+    """The base class of jsparse's errors. A message says what was expected, what it got, where, and what to do.
 
         >>> try:
         ...     A @ jnp.ones(3)
@@ -76,7 +76,7 @@ class JsparseError(Exception):
 
 
 class ConfigError(JsparseError, ValueError):
-    """A setting of `jsparse.config` is unknown, or it cannot have the value that it was given.
+    """A setting of `jsparse.config` is unknown, or cannot have the value that you gave it.
 
     >>> jsparse.config.bounds = "off"
     Traceback (most recent call last):
@@ -190,7 +190,7 @@ class ScheduleError(JsparseError, ValueError):
 
 
 class ShardingError(JsparseError, ValueError):
-    """Devices cannot divide an operation as the shardings of its operands ask for.
+    """Devices cannot divide an operation in the way that the shardings of its operands ask for.
 
     >>> jsparse.einsum("ij->ji", A, out_sharding=jax.P("x"))  # stored values are whole on each device
     Traceback (most recent call last):

@@ -118,9 +118,9 @@ def choose_format(A: SparseTensor, uses: Sequence[int] = DEFAULT_USES) -> Format
         >>> jsparse.choose_format(A, uses=[64]).chosen.name
         'bsr(8, 8)'
 
-    Considered are csr, dcsr, blocks of 3, 4, 8, 16 and 32 rows and columns (dbsr, if few rows have any), such blocks
-    beside csr, and dense levels for a matrix that is nearly half full. Tensors of other ranks than 2 get the default
-    format. `print` shows the facts and the estimated prices. The decision takes less time than a conversion.
+    It considers csr, dcsr, blocks of 3, 4, 8, 16 and 32 rows and columns (dbsr, if few rows have any), such blocks
+    together with csr, and dense levels for a matrix that is nearly half full. Tensors whose rank is not 2 get the
+    default format. `print` shows the facts and the estimated costs. The decision takes less time than a conversion.
 
     Args:
         A: a tensor with a static pattern. Its values are not read.

@@ -89,7 +89,7 @@ def with_transpose(self: SparseTensor) -> SparseTensor:
         >>> A = A.dynamic().with_transpose()
         >>> jsparse.einsum("ij,ik->jk", A, Y)  # walks columns, in parallel
 
-    Shape and dtype stay. Raises LeafError if the leaves do not fit the pattern.
+    Shape and dtype stay the same. Raises LeafError if the leaves do not fit the pattern.
     """
     check_leaves(self, "A in A.with_transpose")
     if isinstance(self.pattern, Pattern):

@@ -52,7 +52,7 @@ def from_coords(
         nse: the capacity in slots, which makes the pattern dynamic. Traced coordinates also make it dynamic; the
             capacity is then n entries by default.
 
-    Concrete coordinates without `nse` give a static pattern and have to lie within the shape. In a dynamic pattern,
+    Concrete coordinates without `nse` give a static pattern and must be within the shape. In a dynamic pattern,
     coordinates out of range (negative ones included) are padding. If the entries exceed the capacity, a concrete call
     raises PatternError. In a traced call, float values become NaN, and `overflowed` becomes True.
 

@@ -38,8 +38,8 @@ def decompose(A: SparseTensor, parts: Parts) -> ComposedTensor:
         >>> [part.nse for part in D.parts]
         [64, 1]
 
-    Products, derivatives and all else take the result as any tensor. `D.parts` are its parts, whose values follow one
-    another in `D.values`.
+    You can use the result like any other tensor. `D.parts` are its parts; `D.values` holds their values one after
+    another.
 
     Args:
         A: a tensor with a static pattern.
@@ -145,7 +145,7 @@ def block_fill(b: int, c: int, least: float) -> BlockFill:
 
     The result is a function for `jsparse.decompose`: from coordinates (2, n) to n bools.
 
-    Raises ShapeError unless b and c are integers of at least 1, and `least` lies above 0 and is at most 1.
+    Raises ShapeError unless b and c are integers of at least 1, and `least` is above 0 and at most 1.
     """
     b, c = operator.index(b), operator.index(c)
     if min(b, c) < 1 or not 0 < least <= 1:

@@ -146,7 +146,7 @@ def _csr_coordinates(columns: Array, pointers: Array) -> Array:
 def to_bcoo(tensor: SparseTensor) -> BCOO:
     """Convert to a BCOO with the same stored entries.
 
-    Last dimensions that trailing dense levels store become the `n_dense` dimensions of the BCOO. The unused capacity of
+    Trailing dimensions that dense levels store become the `n_dense` dimensions of the BCOO. The unused capacity of
     a dynamic tensor becomes padding: indices out of range, values 0. Leading batch axes of the leaves become the
     `n_batch` dimensions. Inside jit, the indices of a static tensor become constants of the program.
 

@@ -62,8 +62,8 @@ class Pattern(Owned, KnownArrays, SetOperators):
 
     Patterns of one shape are sets of entries: `P | Q`, `P & Q`, `P - Q` and `P ^ Q` are union, intersection, difference
     and symmetric difference. The result has the format of P if that format can store these entries and nothing else. If
-    not, range levels become compressed, and so do dense levels at the end. The operators raise ShapeError for
-    operands of different shapes, DTypeError for operands that are no patterns, and NotYetSupportedError for dynamic
+    not, range levels and trailing dense levels become compressed. The operators raise ShapeError for
+    operands of different shapes, DTypeError for operands that are not patterns, and NotYetSupportedError for dynamic
     patterns.
     """
 

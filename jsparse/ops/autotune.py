@@ -170,7 +170,7 @@ def autotune(
         >>> with jsparse.config(autotune="use"):  # or jsparse.config.autotune = "use"
         ...     C = jsparse.einsum("ij,jk->ik", A, X)
 
-    Programs are priced first. The cheapest ones are compiled, and timed in turns with the program that runs by default.
+    First the cost of each program is estimated. The cheapest ones are compiled and timed, alternating with the default.
     A program counts as faster if it saves 3 %. The schedules that were faster, for the given formats and for the best
     ones, are kept in `jsparse.config.cache_dir`, and used under `jsparse.config.autotune = "use"` for patterns like
     these. The caller decides whether to convert operands to the best formats. See docs/how_to/autotune.md.
@@ -179,16 +179,16 @@ def autotune(
         text: subscripts as in `einsum`, or a statement as in `evaluate`.
         operands, tensors: the operands of an einsum, or the tensors of a statement by name, of the shapes, dtypes and
             patterns that the program will have. Static tensors are also tried in other formats.
-        budget: the time for the search, a number of seconds or text such as "500ms", "5s" or "1min". A program that
-            runs or is compiled when it ends is completed.
+        budget: the time for the search, a number of seconds or text such as "500ms", "5s" or "1min". A program that is
+            running or being compiled at the end is completed.
         out_format, nse, shape, semiring, preferred_element_type: as in `einsum` and `evaluate`.
 
     Returns:
         A table of what was tried, with the best formats and schedules.
 
     Raises:
-        ScheduleError: the budget is no positive time, an operand is traced, or there is nothing to choose.
-        SubscriptError: the first argument is no text.
+        ScheduleError: the budget is not a positive time, an operand is traced, or there is nothing to choose.
+        SubscriptError: the first argument is not text.
         The errors of `einsum` and `evaluate`.
     """
     seconds = _seconds(budget, text)

@@ -87,7 +87,7 @@ def tensordot(
 
     The result has the dimensions that are not summed, first from `a`, then from `b`. Dtypes promote as in
     `jsparse.einsum`.
-    Raises ShapeError for axes that do not fit each other, and the errors of `jsparse.einsum`.
+    Raises ShapeError for axes that do not match, and the errors of `jsparse.einsum`.
     """
     left, right = map(_with_shape, (a, b))
     dims = [len(x.shape) for x in (left, right)]

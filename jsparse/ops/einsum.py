@@ -56,15 +56,17 @@ def einsum(
 
     Args:
         subscripts: a term of letters for each operand, separated by commas, and `->` with the indices of the result.
-            Indices that the result lacks are summed. Without `->` the result has the indices that appear once, sorted.
+            Indices that are not in the result are summed. Without `->` the result has the indices that appear once,
+            sorted.
             An index may appear twice in a term (a diagonal). A dimension of size 1 broadcasts. `...` stands for the
-            other dimensions of an operand, which broadcast, and are summed if the result lacks them. Instead of this
+            other dimensions of an operand, which broadcast, and are summed if they are not in the result. Instead of
+            this
             text, a list of indices (integers and Ellipsis) may follow each operand, with the result's list at the end.
         operands: any number of SparseTensors and arrays of floats, complex numbers, integers and bools, which promote
             as in `jnp.einsum`. BCOO, BCSR and scipy.sparse arrays are converted by `asarray`. An entry that is not
             stored contributes nothing, even if it meets NaN or Inf. A Pattern, static or dynamic, is a sparse operand
-            without values: its entries count as 1 (the semiring's one), and it takes no part in promotion. A product of
-            patterns alone has the dtype `jnp.int_`, or bool with "or_and".
+            without values: its entries count as 1 (the semiring's one), and it does not affect promotion. A product of
+            nothing but patterns has the dtype `jnp.int_`, or bool with "or_and".
         out_format: "dense" for an array; a format for a SparseTensor in that format; "auto" for the format that
             `jsparse.choose_format` chooses, if the result is a matrix that is sparse by default, on a static pattern; a
             Pattern, or a SparseTensor, to compute on that pattern only. The pattern may lack dimensions of the result
@@ -74,7 +76,7 @@ def einsum(
             by dense levels for the other indices. In case (b), or with several patterns, it has exactly the entries
             that the operands' entries reach, in an inferred format.
         nse: the capacity, in slots, of a sparse result whose pattern is only known at run time. It is required if the
-            operands do not bound the number of entries, as in `ij,jk->ik`. For a static result it is an upper bound
+            operands do not limit the number of entries, as in `ij,jk->ik`. For a static result it is an upper bound
             that is checked.
         semiring: the operations in place of sum and product: "min_plus" (shortest paths), "max_plus" (longest paths),
             "max_times", "or_and" (reachability, bit by bit; for integers and bool), or "plus_times". An empty reduction
@@ -104,8 +106,8 @@ def einsum(
         DTypeError: the dtype of an operand or the preferred one is not supported, or the preferred one is real for
             complex operands.
         SemiringError: the semiring is unknown, or not defined for the operands' dtype.
-        FormatError: out_format is no format for the result's rank.
-        PatternError: the result has more than `nse` entries, or nothing bounds them: pass nse=.
+        FormatError: out_format is not a format for the result's rank.
+        PatternError: the result has more than `nse` entries, or nothing limits them: pass nse=.
         ScheduleError: a step of the schedule is illegal; the message says why.
         ShardingError: an operand is divided over explicit axes where each device needs all of it, or an index that is
             summed is divided and there is no out_sharding.

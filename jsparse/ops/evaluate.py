@@ -70,9 +70,10 @@ def evaluate(
         >>> R = jsparse.evaluate("R[i,j] = exp(A[i,j] - m[i]) / s[i]", A=A, m=b, s=b, out_format=A)
         >>> y = jsparse.evaluate("y[i] += relu(A[i,j] * x[j] + B[i,j])", A=A, B=B, x=x)
 
-    Each term is summed over its indices that the result lacks. A term that lacks an index of the result is repeated
-    along it; if every term lacks it, pass `shape`. On both sides an index may be read from a tensor of integers. Where
-    that integer is out of range, a read contributes nothing and a write is dropped (see docs/concepts/indirect.md).
+    Each term is summed over its indices that are not in the result. A term without one of the result's indices is
+    repeated along it; if no term has that index, pass `shape`. On both sides an index may be read from a tensor of
+    integers. If that integer is out of range, a read contributes nothing and a write is dropped (see
+    docs/concepts/indirect.md).
     Functions and comparisons are computed at each point, before the sum, with 0 for elements that are not stored (see
     docs/concepts/results.md). Statements are compiled, differentiable and transformable as `einsum` is.
 
@@ -91,9 +92,9 @@ def evaluate(
             rules of `einsum`.
         nse: the capacity, in slots, of a sparse result with a dynamic pattern; by default the operands' bound.
         semiring: a semiring as in `einsum`, for products of tensors without functions and numbers. `+` is its ⊕, so
-            that `A[i,j] + B[i,j]` by "min_plus" is the smaller entry where both store one, and the stored one
+            that with "min_plus", `A[i,j] + B[i,j]` is the smaller entry where both store one, and the stored one
             elsewhere.
-        schedule: steps that the kernel has to have, as in `einsum`. If the statement has several terms, pass a list
+        schedule: steps that the kernel must contain, as in `einsum`. If the statement has several terms, pass a list
             with a schedule or None for each term.
         preferred_element_type: the dtype of the result, by default the dtype to which tensors and numbers promote; see
             `einsum`.

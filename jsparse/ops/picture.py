@@ -73,12 +73,12 @@ def _static(drawn: Drawn) -> Pattern:
 
 
 def spy(self: Drawn, *, ax: Axes | None = None, **options: object) -> Axes:
-    """Draw where a tensor or a pattern stores entries, by matplotlib: darker cells have more entries.
+    """Draw where a tensor or a pattern stores entries, with matplotlib: darker cells have more entries.
 
         >>> A.spy()
         >>> A.pattern.spy()
 
-    The picture is a grid of at most 512 by 512 cells; a cell shows how many entries lie in it. A vector is one row. A
+    The picture is a grid of at most 512 by 512 cells; a cell shows how many entries are in it. A vector is one row. A
     tensor of rank 3 or more is a matrix: all dimensions but the last are merged into the rows.
 
     Args:

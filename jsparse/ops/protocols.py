@@ -25,7 +25,7 @@ def array_function(
     args: Sequence[object],
     kwargs: Mapping[str, object],
 ) -> object:
-    """Compute a function of numpy by the function of that name in jsparse.
+    """Compute a NumPy function with the function of the same name in jsparse.
 
         >>> np.sum(A, axis=1).shape
         (1000,)

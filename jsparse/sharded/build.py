@@ -26,10 +26,10 @@ def shard(A: TensorLike, mesh: Mesh, axis: str) -> ShardedTensor:
         >>> divided = jsparse.shard(jsparse.graph.normalize(jsparse.graph.add_self_loops(S)), mesh, "x")
         >>> y = divided @ jnp.ones(100)
 
-    Device d gets rows d m/D to (d + 1) m/D, and needs the rows of dense operands at which its entries have their
-    columns. A matrix with few entries between the parts, such as a band, exchanges few rows. All blocks have room for
+    Device d gets rows d m/D to (d + 1) m/D, and needs those rows of dense operands that its columns refer to. A matrix
+    with few entries between the parts, such as a band, exchanges few rows. All blocks have room for
     the entries of the fullest device (`repr` says how full the others are). A random permutation of rows and columns
-    fills devices alike (docs/how_to/meshes.md).
+    fills all devices equally (docs/how_to/meshes.md).
 
     Args:
         A: a concrete matrix of any format, the same on each process. It is converted to csr.
@@ -37,7 +37,7 @@ def shard(A: TensorLike, mesh: Mesh, axis: str) -> ShardedTensor:
         axis: the name of one of its axes.
 
     Raises:
-        ShapeError: A is no matrix, or the devices do not divide its rows and columns evenly.
+        ShapeError: A is not a matrix, or the devices do not divide its rows and columns evenly.
         PatternError: A is traced. Divide it before `jax.jit`, and pass the result as an argument.
         ConfigError: the mesh has no such axis.
     """

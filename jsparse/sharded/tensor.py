@@ -56,13 +56,13 @@ class ShardedTensor(Overriding):
         >>> Y = S @ X  # X and Y are divided by rows, too
         >>> gradient = jax.grad(lambda values: (S.with_values(values) @ X).sum())(S.values)
 
-    It is one global object, as a `jax.Array` is. Device d has rows d m/D to (d + 1) m/D of the matrix, and the same
+    It is one global object, like a `jax.Array`. Device d has rows d m/D to (d + 1) m/D of the matrix, and the same
     part of the rows of dense operands. Rows of X that a device's columns need come from the other devices
     (`jsparse.explain` of a product says how many bytes they are).
 
     It computes `S @ X`; `jsparse.einsum` with "ij,jk->ik", "ij,j->i", "ij,ik->jk" and "ij,i->j"; products sampled at
     its entries; `S.map`, `S * number`, `S.sum(1)`, `jsparse.softmax(S, 1)`; and `jsparse.sparse_attention(q, k, v, S)`.
-    Every other function needs other rows, and raises NotYetSupportedError: gather the matrix by `S.gather()`.
+    Every other function needs other rows, and raises NotYetSupportedError: call `S.gather()` to gather the matrix.
 
     Inside of a `jax.shard_map` whose in_specs give the tensor as `P(axis)`, `S.block` is the device's SparseTensor, and
     `S.halo(x)` the rows that its columns read. All operations are written with these two.

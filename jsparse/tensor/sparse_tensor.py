@@ -59,8 +59,8 @@ class SparseTensor(Valued, UnsupportedOperations, TensorMethods):
         SparseTensor(shape=(3, 3), dtype=float32, nse=3, density=33.3%, format=csr)
         >>> B = jsparse.SparseTensor(2 * A.values, A.pattern)
 
-    Raises ShapeError if `values` is no array of shape (pattern.nse,), DTypeError if it holds no numbers, PatternError
-    if `pattern` is no pattern.
+    Raises ShapeError if `values` is not an array of shape (pattern.nse,), DTypeError if it does not hold numbers,
+    PatternError if `pattern` is not a pattern.
     """
 
     __slots__ = ("__weakref__", "_owner", "pattern", "values")
@@ -173,7 +173,7 @@ class SparseTensor(Valued, UnsupportedOperations, TensorMethods):
 
             >>> relu = A.with_values(jax.nn.relu(A.values))
 
-        Raises ShapeError for another shape, DTypeError if the values are no numbers.
+        Raises ShapeError for another shape, DTypeError if the values are not numbers.
         """
         tensor = SparseTensor(values, self.pattern)
         # The index arrays are the same objects, which operations compare.
@@ -210,9 +210,9 @@ class SparseTensor(Valued, UnsupportedOperations, TensorMethods):
             >>> T.transpose((2, 0, 1)).shape
             (40, 20, 30)
 
-        A csr matrix becomes a csc matrix, without a copy. Raises ShapeError if `axes` is no permutation.
+        A csr matrix becomes a csc matrix, without a copy. Raises ShapeError if `axes` is not a permutation.
 
-        The dtype stays.
+        The dtype stays the same.
         """
         reverse = tuple(range(self.ndim))[::-1]
         return self._wrap(self.values, self.pattern.transposed(reverse if axes is None else axes))
@@ -230,12 +230,12 @@ class SparseTensor(Valued, UnsupportedOperations, TensorMethods):
 
     @property
     def mT(self) -> SparseTensor:  # noqa: N802
-        """The tensor with its last two dimensions exchanged. The values and index arrays are shared.
+        """The tensor with its last two dimensions swapped. The values and index arrays are shared.
 
         >>> T.mT.shape
         (20, 40, 30)
 
-        The dtype stays. Raises ShapeError for fewer than two dimensions.
+        The dtype stays the same. Raises ShapeError for fewer than two dimensions.
         """
         if self.ndim < 2:
             raise ShapeError(f"Expected two dimensions or more for A.mT, but A has {self.ndim}.")
@@ -276,7 +276,7 @@ class SparseTensor(Valued, UnsupportedOperations, TensorMethods):
             >>> A.dynamic(nse=A.nse + 5).static().nse == A.nse
             True
 
-        Shape and dtype stay. Raises PatternError if the index arrays are traced, or if they overflowed.
+        Shape and dtype stay the same. Raises PatternError if the index arrays are traced, or if they overflowed.
         """
         check_leaves(self, "A in A.static")
         if isinstance(self.pattern, Pattern):

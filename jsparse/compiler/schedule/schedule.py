@@ -55,7 +55,7 @@ class Schedule:
         steps: the transformations.
         layout: the storage orders of patterns that loops walk in another order than the operands have.
 
-    `einsum` raises ScheduleError if its loops do not allow a step. `parse` raises it for a line that is no step.
+    `einsum` raises ScheduleError if its loops do not allow a step. `parse` raises it for a line that is not a step.
     """
 
     steps: tuple[Transformation, ...] = ()

@@ -108,12 +108,12 @@ def attention_fn(mask: PatternLike | None = None, *, scale: float | None = None)
         (2, 1, 64)
 
     Args:
-        mask: a Pattern, or a SparseTensor, whose values play no part, of shape (T, S) or (heads, T, S), static or
+        mask: a Pattern, or a SparseTensor, whose values are ignored, of shape (T, S) or (heads, T, S), static or
             dynamic. If it is None, each call of the layer has to pass one, as in `layer(x, mask=pattern)`.
         scale: the factor of the scores; by default dim ** -0.5.
 
     Returns a function. Two of these functions are equal if they have the same static pattern and scale. Precision is
-    ignored: kernels multiply in float32. Calls raise ShapeError for shapes that do not fit, NotYetSupportedError for
+    ignored: kernels multiply in float32. Calls raise ShapeError for shapes that do not match, NotYetSupportedError for
     `sow_weights=True`.
 
     Raises ShapeError if the mask is not sparse.

@@ -41,7 +41,7 @@ def dot_product_attention(
         value: (..., S, kv_heads, dim of values).
         bias: added to the scores: an array that broadcasts to (..., heads, T, S), or a SparseTensor on the mask's
             pattern.
-        mask: a Pattern, or a SparseTensor, whose values play no part, of shape (T, S) or (heads, T, S), static or
+        mask: a Pattern, or a SparseTensor, whose values are ignored, of shape (T, S) or (heads, T, S), static or
             dynamic; or a mask that jax.nn accepts.
         scale: the factor of the scores; by default dim ** -0.5.
         is_causal: whether query i sees only the keys 0 to i. For n queries and n keys,
@@ -49,7 +49,7 @@ def dot_product_attention(
 
     Returns an array (..., T, heads, dim of values) of the query's dtype. Narrow floats are computed in float32.
 
-    Raises ShapeError for shapes that do not fit.
+    Raises ShapeError for shapes that do not match.
 
         >>> mask = jsparse.pattern.window(256, 16) | jsparse.pattern.global_(256, 1)
         >>> q, k, v = jax.random.normal(jax.random.key(0), (3, 4, 256, 8, 32))

@@ -46,19 +46,19 @@ def sparse_attention(
         k: keys, (..., kv_heads, m, dim). There may be fewer heads than in q if kv_heads divides heads: consecutive
             heads of queries then share a head of keys (grouped queries; Ainslie et al., 2023).
         v: values, (..., kv_heads, m, dim of values).
-        mask: a Pattern or a SparseTensor, whose values play no part, of shape (n, m), or (heads, n, m) with a pattern
+        mask: a Pattern or a SparseTensor, whose values are ignored, of shape (n, m), or (heads, n, m) with a pattern
             for each head; static or dynamic. The fill of blocks, as in bsr(16, 16), is seen; if blocks fill the shape,
             and there is neither bias nor dropout, the kernel runs over blocks.
         bias: added to the scores: a SparseTensor on the mask's pattern, or an array of its values, (nse,) or
             (heads, nse), or an array (n, m), (heads, n, m) or (..., heads, n, m) that is read at the mask's entries.
-            If (n, m) and (heads, nse) are one shape, the array is of values; (1, n, m) is not.
+            If (n, m) and (heads, nse) are the same shape, the array is read as values; write (1, n, m) to avoid that.
         scale: the factor of the scores; by default dim ** -0.5.
         dropout_rate: the probability with which a weight becomes 0. The others are divided by 1 - rate.
         dropout_key: a key of `jax.random`, for dropout.
 
     Returns an array (..., heads, n, dim of values) of q's dtype. Narrow floats are computed in float32.
 
-    Raises ShapeError for shapes that do not fit, and PatternError for biases on another pattern.
+    Raises ShapeError for shapes that do not match, and PatternError for biases on another pattern.
 
         >>> mask = jsparse.pattern.window(256, 16) | jsparse.pattern.global_(256, 1)
         >>> q, k, v = jax.random.normal(jax.random.key(0), (3, 8, 256, 32))

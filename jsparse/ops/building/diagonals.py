@@ -26,7 +26,7 @@ SPARE_SLOTS = 4  # a diagonal that is summed has at most this many slots per ent
 
 
 def diag(v: TensorLike, k: int = 0, *, format: Format | str | None = None) -> SparseTensor | jax.Array:
-    """Make a matrix with a vector on its diagonal number k, or take that diagonal of a matrix, as jnp.diag does.
+    """Make a matrix with a vector on its k-th diagonal, or take that diagonal of a matrix, as jnp.diag does.
 
         >>> jsparse.diag(jnp.ones(1000)) @ A       # an array of any values: all of them are stored
         >>> jsparse.diag(A)                        # the diagonal of a matrix is an array
@@ -132,19 +132,19 @@ def _of_diagonal(format: Format, rows: int, columns: int) -> Format:
 
 
 def tril(a: SparseLike, k: int = 0) -> SparseTensor:
-    """Keep the entries on and below diagonal number k of the last two dimensions, as jnp.tril does.
+    """Keep the entries on and below the k-th diagonal of the last two dimensions, as jnp.tril does.
 
     The result has the tensor's format and only the entries that are kept; a dynamic result has the tensor's nse.
 
         >>> jsparse.tril(A, -1)  # strictly below the main diagonal
 
-    The dtype stays. Raises ShapeError for tensors of fewer than two dimensions.
+    The dtype stays the same. Raises ShapeError for tensors of fewer than two dimensions.
     """
     return _triangle(a, as_integer(k, "the k of jsparse.tril"), True, "tril")
 
 
 def triu(a: SparseLike, k: int = 0) -> SparseTensor:
-    """Keep the entries on and above diagonal number k of the last two dimensions, as jnp.triu does. See `tril`.
+    """Keep the entries on and above the k-th diagonal of the last two dimensions, as jnp.triu does. See `tril`.
 
     >>> jsparse.triu(A, 1)  # strictly above the main diagonal
     """

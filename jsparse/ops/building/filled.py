@@ -26,7 +26,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 def eye(
     n: int, m: int | None = None, k: int = 0, *, dtype: DTypeLike | None = None, format: Format | str | None = None
 ) -> SparseTensor:
-    """Make the matrix of shape (n, m) with ones on its diagonal number k, as jnp.eye does.
+    """Make the matrix of shape (n, m) with ones on its k-th diagonal, as jnp.eye does.
 
         >>> jsparse.eye(1000, dtype="bfloat16", format="csc")
 
@@ -122,7 +122,7 @@ def zeros_like(A: SparseTensor, dtype: DTypeLike | None = None) -> SparseTensor:
 
 @of_any_array("full_like", jnp.full_like)
 def full_like(A: SparseTensor, fill_value: complex, dtype: DTypeLike | None = None) -> SparseTensor:
-    """Make a tensor of one value on the pattern of A. A value other than 0 requires that A stores every element.
+    """Make a tensor with one value at every entry of A. If the value is not 0, A must store every element.
 
         >>> jsparse.full_like(jsparse.ones((2, 3), format="dense"), 7).todense()
 
@@ -141,7 +141,7 @@ def full_like(A: SparseTensor, fill_value: complex, dtype: DTypeLike | None = No
 
 @of_any_array("ones_like", jnp.ones_like)
 def ones_like(A: SparseTensor, dtype: DTypeLike | None = None) -> SparseTensor:
-    """Make a tensor of ones with the shape of A, which has to store every element. See `full_like`.
+    """Make a tensor of ones with the shape of A, which must store every element. See `full_like`.
 
     >>> jsparse.ones_like(jsparse.ones((2, 3), format="dense")).nse
     6

@@ -27,7 +27,7 @@ def add(a: TensorLike, b: TensorLike, *, nse: int | None = None) -> SparseTensor
 
         >>> total, _ = jax.lax.scan(lambda C, A: (jsparse.add(C, A, nse=C.nse), None), C, stacked)
 
-    The sum of two SparseTensors lies on the union of their patterns. With `nse` the sum keeps the format of the
+    The sum of two SparseTensors has the union of their patterns. With `nse` the sum keeps the format of the
     operands if they share one, and a transposed index (a second order of the entries) if `a` has one. So the
     carry C of a loop keeps its type if the loop adds to C with `nse=C.nse`.
 
@@ -65,8 +65,8 @@ def multiply(a: TensorLike, b: TensorLike, *, nse: int | None = None) -> SparseT
         >>> jsparse.multiply(A, B, nse=A.nse).shape
         (1000, 800)
 
-    The default capacity is the capacity of the smaller pattern. If one operand is an array or a number, the result lies
-    on the pattern of the tensor.
+    The default capacity is the capacity of the smaller pattern. If one operand is an array or a number, the result has
+    the pattern of the tensor.
     """
     return _combine_with_capacity("*", operator.mul, a, b, nse)
 

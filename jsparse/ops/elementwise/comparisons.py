@@ -85,7 +85,7 @@ def array_equal(A: TensorLike, B: TensorLike) -> jax.Array:
         True
 
     Entries that are not stored are 0, whatever the formats. NaN equals nothing. Returns a bool array. Raises TypeError
-    for operands that are no arrays.
+    for operands that are not arrays.
     """
     one, other = _operands("array_equal", A, B)
     if np.shape(one) != np.shape(other):

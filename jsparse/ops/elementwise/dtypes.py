@@ -51,7 +51,7 @@ def can_cast(
         to: a dtype.
         casting: what may happen: "safe" keeps all numbers, "same_kind" may round them; see np.can_cast.
 
-    Raises TypeError for an argument that is no dtype and has no dtype, ValueError for an unknown `casting`.
+    Raises TypeError for an argument that neither is nor has a dtype, ValueError for an unknown `casting`.
     """
     own = getattr(from_, "dtype", None)  # of numpy's scalar types it is a descriptor
     return bool(jnp.can_cast(own if isinstance(own, np.dtype) else from_, to, casting))

@@ -72,7 +72,7 @@ def conj(self: SparseTensor) -> SparseTensor:
     >>> A.conj() is A
     True
 
-    Shape, dtype and pattern stay. Raises LeafError if the values do not fit the pattern.
+    Shape, dtype and pattern stay the same. Raises LeafError if the values do not fit the pattern.
     """
     return _entrywise(jnp.conj, self) if jnp.issubdtype(self.dtype, jnp.complexfloating) else self
 
@@ -107,8 +107,8 @@ def multiply(tensor: SparseTensor, other: TensorLike) -> SparseTensor | jax.Arra
         >>> A.multiply(2).shape
         (1000, 800)
 
-    The result is sparse unless broadcasting repeats a dimension of the tensor. If `other` is dense, the result lies on
-    the tensor's pattern.
+    The result is sparse unless broadcasting repeats a dimension of the tensor. If `other` is dense, the result has the
+    tensor's pattern.
 
     Raises ShapeError if `tensor` and `other` do not broadcast, PatternError if the result would be dense and larger
     than a dense operand.
@@ -120,7 +120,7 @@ def multiply(tensor: SparseTensor, other: TensorLike) -> SparseTensor | jax.Arra
 
 
 def divide(tensor: TensorLike, other: TensorLike) -> SparseTensor | jax.Array:
-    """Compute `A / x`, or `x / A`, for the stored entries of A: the result lies on the pattern of A.
+    """Compute `A / x`, or `x / A`, for the stored entries of A: the result has the pattern of A.
 
         >>> jsparse.divide(A, 2).shape
         (1000, 800)

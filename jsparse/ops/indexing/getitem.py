@@ -110,13 +110,13 @@ def take_along_axis(self: SparseTensor, indices: ArrayLike, axis: int = -1) -> j
         (1000, 1)
 
     Args:
-        indices: an array of integers with as many dimensions as A, and with the size of A, or 1, in all dimensions but
-            `axis`. Known indices count from the end if they are negative. Traced indices that are out of range,
+        indices: an array of integers with as many dimensions as A, and with the size of A, or 1, in all dimensions
+            except `axis`. Known indices count from the end if they are negative. Traced indices that are out of range,
             negative ones included, read 0.
 
     Returns an array with the shape of A, except that it has the size of `indices` along `axis`. The array is
     differentiable in the values. Raises ShapeError for other shapes and for known indices out of range, DTypeError for
-    indices that are no integers.
+    indices that are not integers.
     """
     at = as_axis(axis, self.ndim, "take_along_axis")
     given = jax_array(indices, "the indices of jsparse.take_along_axis to be integers")

@@ -59,7 +59,7 @@ def nanmean(
     keepdims: bool = False,
     stored: bool = False,
 ) -> jax.Array:
-    """Compute the mean over `axis` of the elements that are not NaN. The mean of NaN alone is NaN. See `mean`.
+    """Compute the mean over `axis` of the elements that are not NaN. If all of them are NaN, it is NaN. See `mean`.
 
     >>> jsparse.nanmean(A, axis=0).shape
     (800,)
@@ -78,7 +78,7 @@ def nanmean(
 
 @of_any_array("nanmax", jnp.nanmax)
 def nanmax(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored: bool = False) -> jax.Array:
-    """Compute the maximum over `axis` of the elements that are not NaN. The maximum of NaN alone is NaN. See `max`.
+    """Compute the maximum over `axis` of the elements that are not NaN. If all of them are NaN, it is NaN. See `max`.
 
     >>> jsparse.nanmax(A, axis=1).shape
     (1000,)
@@ -88,7 +88,7 @@ def nanmax(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, sto
 
 @of_any_array("nanmin", jnp.nanmin)
 def nanmin(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored: bool = False) -> jax.Array:
-    """Compute the minimum over `axis` of the elements that are not NaN. The minimum of NaN alone is NaN. See `max`.
+    """Compute the minimum over `axis` of the elements that are not NaN. If all of them are NaN, it is NaN. See `max`.
 
     >>> jsparse.nanmin(A, axis=1).shape
     (1000,)

@@ -49,7 +49,7 @@ def sum(
 
     The result is an array, or a SparseTensor if two or more dimensions remain and one of their levels is sparse.
 
-    Raises ShapeError for an axis out of range, DTypeError for a dtype that holds no numbers.
+    Raises ShapeError for an axis out of range, DTypeError for a dtype that does not hold numbers.
     """
     check_leaves(self, "A in A.sum")
     reduced = axes_to_reduce(axis, self.ndim)

@@ -26,7 +26,7 @@ def transpose(self: SparseTensor, axes: Sequence[int] | None = None) -> SparseTe
         >>> jsparse.transpose(T, (2, 0, 1)).shape
         (40, 20, 30)
 
-    The dtype stays. Raises ShapeError if `axes` is no permutation.
+    The dtype stays the same. Raises ShapeError if `axes` is not a permutation.
     """
     return self.transpose(None if axes is None else as_axes(axes, self.ndim, "transpose"))
 
@@ -43,19 +43,19 @@ def permute_dims(self: SparseTensor, /, axes: Sequence[int]) -> SparseTensor:
 
 @of_any_array("matrix_transpose", jnp.matrix_transpose)
 def matrix_transpose(self: SparseTensor, /) -> SparseTensor:
-    """Exchange the last two dimensions, as `A.mT` does. Values and indices are shared.
+    """Swap the last two dimensions, as `A.mT` does. Values and indices are shared.
 
         >>> jsparse.matrix_transpose(T).shape
         (20, 40, 30)
 
-    The dtype stays. Raises ShapeError for fewer than two dimensions.
+    The dtype stays the same. Raises ShapeError for fewer than two dimensions.
     """
     return self.mT
 
 
 @of_any_array("unstack", jnp.unstack)
 def unstack(self: SparseTensor, /, *, axis: int = 0) -> tuple[SparseTensor | jax.Array, ...]:
-    """Split a tensor into its slices along `axis`, which lack that dimension. The inverse of `stack`.
+    """Split a tensor into its slices along `axis`, which do not have that dimension. The inverse of `stack`.
 
         >>> len(jsparse.unstack(T)), jsparse.unstack(T)[0].shape
         (20, (30, 40))
@@ -73,9 +73,9 @@ def expand_dims(a: SparseLike, axis: int | Sequence[int]) -> SparseTensor:
         (1, 1000, 800)
 
     Args:
-        axis: the places of the new dimensions in the result, one or several.
+        axis: the positions of the new dimensions in the result, one or several.
 
-    The dtype stays. Raises ShapeError for an axis out of range or given twice.
+    The dtype stays the same. Raises ShapeError for an axis out of range or given twice.
     """
     tensor = as_tensor(a, "expand_dims")
     count = len(axis) if isinstance(axis, Sequence) else 1
@@ -94,7 +94,7 @@ def squeeze(a: SparseLike, axis: Axis = None) -> SparseTensor | jax.Array:
 
         >>> jsparse.squeeze(A[:, None]).shape
 
-    The dtype stays. Raises ShapeError for an axis that is out of range or whose size is not 1.
+    The dtype stays the same. Raises ShapeError for an axis that is out of range or whose size is not 1.
     """
     tensor = as_tensor(a, "squeeze")
     if axis is None:
@@ -144,11 +144,11 @@ class _Kept(CoordinateMap):
 
 
 def moveaxis(a: SparseLike, source: int | Sequence[int], destination: int | Sequence[int]) -> SparseTensor:
-    """Move dimensions to other places, as jnp.moveaxis does. Values and index arrays are shared.
+    """Move dimensions to other positions, as jnp.moveaxis does. Values and index arrays are shared.
 
         >>> jsparse.moveaxis(A, 0, -1)
 
-    The dtype stays. Raises ShapeError for axes out of range or given twice, and if the numbers of sources and
+    The dtype stays the same. Raises ShapeError for axes out of range or given twice, and if the numbers of sources and
     destinations differ.
     """
     tensor = as_tensor(a, "moveaxis")
@@ -166,11 +166,11 @@ def moveaxis(a: SparseLike, source: int | Sequence[int], destination: int | Sequ
 
 
 def swapaxes(a: SparseLike, axis1: int, axis2: int) -> SparseTensor:
-    """Exchange two dimensions, as jnp.swapaxes does. Values and index arrays are shared.
+    """Swap two dimensions, as jnp.swapaxes does. Values and index arrays are shared.
 
         >>> jsparse.swapaxes(A, 0, 1)  # A.T of a matrix
 
-    The dtype stays. Raises ShapeError for an axis out of range.
+    The dtype stays the same. Raises ShapeError for an axis out of range.
     """
     tensor = as_tensor(a, "swapaxes")
     first, second = as_axis(axis1, tensor.ndim, "swapaxes"), as_axis(axis2, tensor.ndim, "swapaxes")

@@ -32,7 +32,7 @@ def diff(
         prepend, append: tensors that are first joined with `a` along `axis`, before and after the elements of `a`.
 
     The result stores an entry where either adjacent element is stored. Raises ShapeError for an axis out of range, a
-    negative n, and tensors that do not fit.
+    negative n, and tensors that do not match.
     """
     tensor = as_tensor(a, "diff")
     if prepend is not None or append is not None:
@@ -63,7 +63,7 @@ def cumulative_sum(
     Args:
         axis: the dimension. It may be left out for a vector.
         dtype: the dtype of the sums, by default the dtype of jnp.cumulative_sum.
-        include_initial: whether the sums begin with an additional 0. This needs a tensor with dense levels alone.
+        include_initial: whether the sums begin with an additional 0. This needs a tensor with only dense levels.
 
     Along any other dimension the sums after an entry differ from 0, so the result would be dense: a PatternError says
     what to call instead. Raises ShapeError for an axis out of range.

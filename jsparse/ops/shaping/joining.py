@@ -36,7 +36,7 @@ def concatenate(
         >>> jsparse.concatenate([A, B], axis=1)
 
     Args:
-        tensors: tensors of the same rank, with the same sizes in all dimensions but `axis`.
+        tensors: tensors of the same rank, with the same sizes in all dimensions except `axis`.
         axis: the dimension; None joins the `ravel` of each tensor.
         format: the format of the result, by default the format of the tensors if they share one, else the default.
 
@@ -97,7 +97,7 @@ def stack(tensors: Iterable[SparseLike], axis: int = 0, *, format: Format | str 
 
     Args:
         tensors: tensors of the same shape.
-        axis: the place of the new dimension in the result.
+        axis: the position of the new dimension in the result.
         format: the format of the result.
 
     Raises ShapeError for no tensors and for shapes that differ, DTypeError for dense arrays, FormatError for an
@@ -180,7 +180,7 @@ def pad(
             dimensions, or one number for both ends of all dimensions.
         mode, constant_values: only "constant" and 0, since other elements would have to be stored.
 
-    The dtype stays. Raises ShapeError for widths of any other form, PatternError for another mode or constant.
+    The dtype stays the same. Raises ShapeError for widths of any other form, PatternError for another mode or constant.
     """
     tensor = as_tensor(array, "pad")
     if mode != "constant" or isinstance(constant_values, jax.core.Tracer) or np.any(constant_values):

@@ -35,7 +35,7 @@ def norm(a: SparseLike, ord: float | str | None = None, axis: Axis = None, keepd
         keepdims: keep the reduced dimensions, with size 1.
 
     The result is an array of a real dtype: the dtype of the entries, or the default float for integers. Raises
-    NotYetSupportedError for orders that need singular values, ShapeError for axes that do not fit.
+    NotYetSupportedError for orders that need singular values, ShapeError for axes that do not match.
     """
     tensor = as_tensor(a, "norm")
     axes = as_axes(axis, tensor.ndim, "norm")

@@ -80,7 +80,7 @@ def sort(a: SparseLike, axis: int = -1, *, descending: bool = False, stable: boo
 
 
 def argsort(a: SparseLike, axis: int = -1, *, descending: bool = False, stable: bool = True) -> jax.Array:
-    """Return an array of the indices that sort the elements along `axis`. The tensor has to store all elements.
+    """Return an array of the indices that sort the elements along `axis`. The tensor must store all elements.
 
         >>> jsparse.argsort(jsparse.asarray([[3, 1, 2]], format="dense")).tolist()
         [[1, 2, 0]]

@@ -41,7 +41,8 @@ def repeat(a: SparseLike, repeats: int | ArrayLike, axis: int | None = None, *, 
         nse: the capacity of a result with a dynamic pattern, by default the capacity of `a` times the largest count.
             For a static result `nse` is an upper bound, which is checked.
 
-    The dtype stays. Raises ShapeError if `repeats` has negative numbers, is no known integers or has another shape,
+    The dtype stays. Raises ShapeError if `repeats` has negative numbers, is not made of known integers or has another
+    shape,
     and for an axis out of range; PatternError for more entries than `nse`.
     """
     tensor = as_tensor(a, "repeat")
@@ -93,7 +94,7 @@ def tile(a: SparseLike, reps: int | Sequence[int]) -> SparseTensor:
     Args:
         reps: known integers. If there are fewer integers than dimensions, they apply to the last dimensions.
 
-    The dtype stays. Raises ShapeError for a negative number.
+    The dtype stays the same. Raises ShapeError for a negative number.
     """
     tensor = as_tensor(a, "tile")
     given = reps if isinstance(reps, Sequence) else (reps,)
@@ -106,14 +107,14 @@ def tile(a: SparseLike, reps: int | Sequence[int]) -> SparseTensor:
 
 
 def broadcast_to(a: SparseLike, shape: int | Sequence[int]) -> SparseTensor:
-    """Repeat dimensions of size 1, and add dimensions in front, as jnp.broadcast_to does.
+    """Repeat dimensions of size 1, and add leading dimensions, as jnp.broadcast_to does.
 
     The result stores every repeated entry. Added dimensions become dense levels, so no index array is repeated for
     them.
 
         >>> jsparse.broadcast_to(A, (16, *A.shape))
 
-    The dtype stays. Raises ShapeError if the tensor does not broadcast to the shape.
+    The dtype stays the same. Raises ShapeError if the tensor does not broadcast to the shape.
     """
     tensor = as_tensor(a, "broadcast_to")
     sizes = tuple(as_integer(n, "each size of a shape") for n in (shape if isinstance(shape, Sequence) else (shape,)))

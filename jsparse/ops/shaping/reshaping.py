@@ -38,7 +38,7 @@ def reshape(a: SparseLike, shape: int | Sequence[int], order: str = "C") -> Spar
 
         >>> jsparse.reshape(A, (-1, 100))
 
-    The dtype stays. Raises ShapeError if the sizes do not fit, or if computed offsets exceed int64;
+    The dtype stays the same. Raises ShapeError if the sizes do not fit, or if computed offsets exceed int64;
     NotYetSupportedError for another order; DTypeError if a dynamic tensor needs int64 but x64 is off.
     """
     return _reshape(as_tensor(a, "reshape"), shape, order)

@@ -24,7 +24,7 @@ def flip(a: SparseLike, axis: Axis = None) -> SparseTensor:
 
         >>> jsparse.flip(A, 1)
 
-    The dtype stays. Raises ShapeError for an axis out of range or given twice.
+    The dtype stays the same. Raises ShapeError for an axis out of range or given twice.
     """
     tensor = as_tensor(a, "flip")
     axes = as_axes(axis, tensor.ndim, "flip")
@@ -43,8 +43,8 @@ def roll(a: SparseLike, shift: int | Sequence[int], axis: Axis = None) -> Sparse
     Args:
         shift: known integers, one for each axis or one for all axes.
 
-    The dtype stays. Raises ShapeError for an axis out of range, and if the number of shifts does not fit the number of
-    axes.
+    The dtype stays. Raises ShapeError for an axis out of range, and if the number of shifts does not match the number
+    of axes.
     """
     tensor = as_tensor(a, "roll")
     given = shift if isinstance(shift, Sequence) else [shift]

@@ -88,7 +88,7 @@ def drop_zeros(self: SparseTensor, *, nse: int | None = None) -> SparseTensor:
     The result is static if the pattern is static and the values are known, else dynamic with the capacity `nse`, by
     default the capacity of this tensor. A block or run of a format stays if it has an entry other than 0.
 
-    Shape and dtype stay. Raises PatternError if the entries exceed `nse`.
+    Shape and dtype stay the same. Raises PatternError if the entries exceed `nse`.
     """
     check_leaves(self, "A in A.drop_zeros")
     return select_slots(self, _stop_gradient(self.values) != 0, parse_nse(nse, "A.drop_zeros"), self.nse)

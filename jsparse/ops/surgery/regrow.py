@@ -44,7 +44,8 @@ def regrow(self: SparseTensor, scores: TensorLike, k: jax.Array | int, *, nse: i
         nse: the capacity of a dynamic result. The default has room for `k` new entries. For a static result `nse` is
             an upper bound that is checked.
 
-    Raises ShapeError for scores of another shape, for a k that is no integer >= 0, and for a traced k without `nse`,
+    Raises ShapeError for scores of another shape, for a k that is not an integer >= 0, and for a traced k without
+    `nse`,
     DTypeError for complex scores, PatternError if the entries exceed `nse`, or if a dynamic result in a format with
     runs has no `nse`.
     """

@@ -20,12 +20,12 @@ def restrict(self: SparseTensor, other: SparseTensor | Pattern | DynamicPattern)
 
     Where this tensor stores nothing, the result is 0. Entries that `other` does not store are dropped. The result has
     the format of `other`, is static or dynamic as `other` is, and is linear in the values of this tensor. The values of
-    `other` play no part.
+    `other` are ignored.
 
     Args:
         other: a tensor or a pattern of the same shape, in any format.
 
-    The dtype stays. Raises ShapeError for another shape, PatternError if `other` is no tensor and no pattern.
+    The dtype stays. Raises ShapeError for another shape, PatternError if `other` is neither a tensor nor a pattern.
     """
     check_leaves(self, "A in A.restrict")
     if not isinstance(other, SparseTensor | Pattern | DynamicPattern):
