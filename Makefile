@@ -18,7 +18,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*/*)
 export PIP_NO_COMPILE := 1
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-floors test-long test-optimized test-interpret test-hostile test-functions lint bench bench-models fuzz wheel test-wheel clean
+.PHONY: demo test test-changed test-floors test-long test-optimized test-interpret test-hostile test-functions lint bench bench-models fuzz wheel test-wheel clean
 
 # All examples, each with a check of the result that it states: about six minutes. Figures are in build/examples.
 EXAMPLES := $(filter-out examples/_%,$(wildcard examples/*.py))
@@ -51,6 +51,12 @@ demo: $(VENV)/installed-demo
 
 test: $(VENV)/installed-test,lint
 	$(BIN)/pytest -n $(JOBS) --dist worksteal $(ARGS)
+
+# The tests that the changes since the main branch concern: after a change of the graphs, of layers, of files and the like
+# a part of them, after a change of the core all.
+test-changed: $(VENV)/installed-test,lint
+	@tests=$$($(BIN)/python tools/changed.py) && if [ -z "$$tests" ]; then echo "No test is concerned."; \
+	else echo $$tests && $(BIN)/pytest -n $(JOBS) --dist worksteal $$tests $(ARGS); fi
 
 test-long: $(VENV)/installed-test,lint
 	JSPARSE_TEST_LONG=1 $(BIN)/pytest -n $(JOBS) --dist worksteal $(SAMPLED) $(ARGS)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jsparse
-from jsparse import PatternError, ShapeError, SparseTensor
+from jsparse import SparseTensor
 
 RNG = np.random.default_rng(3)
 
@@ -158,16 +158,11 @@ def test_more_shapes(kind):
     for wanted, found in zip(np.unique(T, return_counts=True), jsparse.unique_counts(A), strict=True):
         same(found, wanted)
     same(jsparse.unique_values(A), np.unique(T))
-    with pytest.raises(ShapeError, match="two dimensions"):
-        jsparse.matrix_transpose(MAKE[kind](T[0, 0]))
 
 
 def test_zero_is_a_unique_value_only_where_something_is_not_stored():
     assert jsparse.unique_values(jsparse.asarray(np.array([[2.0, 1.0]]))).tolist() == [1, 2]
     assert jsparse.unique_values(jsparse.asarray(np.array([[2.0, 0.0]]))).tolist() == [0, 2]
-    for f in (jsparse.unique_values, jsparse.unique_counts):
-        with pytest.raises(PatternError, match=f"traced.*Call {f.__name__} outside jit"):
-            jax.jit(f)(jsparse.asarray(X))
 
 
 def test_counts_of_elements():
@@ -178,8 +173,6 @@ def test_counts_of_elements():
     assert found.counts.tolist() == [2, 2, 1, 1]
     assert jsparse.unique_counts(jsparse.asarray(np.ones((2, 2)))).counts.tolist() == [4]
     wide = SparseTensor.from_coords([[5], [7]], [2.0], (100_000, 100_000))
-    with pytest.raises(jsparse.DTypeError, match="9,999,999,999 elements are not stored"):
-        jsparse.unique_counts(wide)
     with jax.enable_x64(True):
         assert jsparse.unique_counts(wide).counts.tolist() == [10**10 - 1, 1]
 
@@ -204,8 +197,6 @@ def test_products(kind):
         same(found, expected)
     Z = A.astype(jnp.complex64) * 1j
     same(jsparse.vecdot(Z, A.astype(jnp.complex64)), -1j * (X * X).sum(1))
-    with pytest.raises(ShapeError, match="vecdot"):
-        jsparse.vecdot(A, np.arange(4.0))
 
 
 def test_tensors_of_one_value():
@@ -221,9 +212,6 @@ def test_tensors_of_one_value():
         assert found.dtype == expected.dtype
     assert jsparse.zeros_like(A).pattern is A.pattern
     assert jsparse.zeros_like(A, "int8").dtype == jnp.int8
-    for call in (lambda: jsparse.ones((2, 3)), lambda: jsparse.full((2, 3), 2.0), lambda: jsparse.ones_like(A)):
-        with pytest.raises(PatternError, match=r"jnp\.full"):
-            call()
 
 
 @pytest.mark.parametrize("kind", ["csr", "dynamic"])
@@ -236,12 +224,6 @@ def test_elements_along_an_axis(kind):
     same(jsparse.take_along_axis(A, row, axis=0), np.take_along_axis(X, row, 0))
     found = jax.jit(lambda i: jsparse.take_along_axis(A, i, axis=1))(jnp.array([[0, 9]] * 6))
     same(found, np.stack([X[:, 0], np.zeros(6, np.float32)], 1))
-    with pytest.raises(ShapeError, match="from -5 to 4"):
-        jsparse.take_along_axis(A, np.full((6, 1), 5), axis=1)
-    with pytest.raises(ShapeError, match="take_along_axis"):
-        jsparse.take_along_axis(A, np.zeros((2, 1), int), axis=1)
-    with pytest.raises(jsparse.DTypeError, match="integers"):
-        jsparse.take_along_axis(A, np.zeros((6, 1)), axis=1)
 
 
 @pytest.mark.parametrize("kind", ["csr", "coo", "dynamic"])
@@ -258,27 +240,8 @@ def test_products_of_complex_numbers(kind):
     same(jax.jit(lambda a: a.prod(1))(A), whole.prod(1))
 
 
-def test_messages_say_what_to_write():
-    A = jsparse.asarray(X)
-    with pytest.raises(jsparse.DTypeError, match=r"jsparse\.stack or jsparse\.concatenate"):
-        jsparse.asarray([A, A])
-    with pytest.raises(ShapeError, match="one for each column"):
-        SparseTensor.from_coords(np.zeros((0, 1), int), np.ones(0), ())
+def test_a_tensor_without_dimensions_has_one_value():
     assert float(SparseTensor.from_coords(np.zeros((0, 1), int), np.ones(1), ()).todense()) == 1
-
-    class Tensor:
-        layout = "torch.sparse_csr"
-
-    Tensor.__module__ = "torch"
-    with pytest.raises(jsparse.DTypeError, match="torch.*from_coords"):
-        jsparse.asarray(Tensor())
-
-    class COO:
-        fill_value = 0
-
-    COO.__module__ = "sparse.numba_backend"
-    with pytest.raises(jsparse.DTypeError, match=r"pydata/sparse.*from_coords"):
-        jsparse.asarray(COO())
 
 
 def test_running_sums_of_blocks():
@@ -288,15 +251,10 @@ def test_running_sums_of_blocks():
     whole = jsparse.asarray(X, "dense")
     same(jsparse.cumulative_sum(whole, axis=0), np.cumsum(X, 0))
     same(jsparse.cumulative_sum(whole, axis=1, include_initial=True), np.pad(np.cumsum(X, 1), ((0, 0), (1, 0))))
-    for A, axis in ((blocks, 1), (jsparse.asarray(X), 1)):
-        with pytest.raises(PatternError, match=r"jnp\.cumsum\(A\.todense"):
-            jsparse.cumulative_sum(A, axis=axis)
 
 
 def test_indices_that_sort():
     same(jsparse.argsort(jsparse.asarray(X, "dense"), axis=1), np.argsort(X, 1, kind="stable"))
-    with pytest.raises(PatternError, match=r"jsparse\.sort\(A\)"):
-        jsparse.argsort(jsparse.asarray(X))
 
 
 def test_dtypes():
@@ -313,8 +271,6 @@ def test_dtypes():
         assert jsparse.can_cast(given, jnp.uint8, "unsafe")
     for dense in (jnp.divide, jnp.pow):  # of dense arrays alone
         same(getattr(jsparse, dense.__name__)(X + 9, Y + 5), dense(X + 9, Y + 5))
-    with pytest.raises(PatternError, match=r"x \*\* A.* 1 there"):
-        jsparse.pow(2.0, A)
 
 
 def test_integers_and_conditions():
@@ -328,13 +284,6 @@ def test_integers_and_conditions():
     ):  # fmt: skip
         found = getattr(jsparse, name)(A, other)
         same(found, expected)
-    for name in ("logical_not", "bitwise_invert"):
-        with pytest.raises(jsparse.DTypeError, match="dense"):
-            getattr(jsparse, name)(A > 0)
-    for name in ("floor_divide", "remainder"):
-        for x, y in ((X, Y), (M, N)):
-            with pytest.raises(PatternError, match=name):
-                getattr(jsparse, name)(jsparse.asarray(x), jsparse.asarray(y))
 
 
 def test_equality():
@@ -353,17 +302,6 @@ def test_equality():
     assert not jsparse.allclose(nan, nan)
     assert jsparse.allclose(nan, nan, equal_nan=True)
     assert not jsparse.array_equal(nan, nan)
-    with pytest.raises(ShapeError, match="one shape"):
-        jsparse.allclose(A, A.T)
-
-
-def test_dense_operands_of_functions_of_tensors():
-    for call in (
-        lambda: jsparse.prune(X), lambda: jsparse.drop_zeros(X), lambda: jsparse.regrow(X, X, 1),
-        lambda: jsparse.restrict(X, X), lambda: jsparse.top_k(X, 2),
-    ):  # fmt: skip
-        with pytest.raises(jsparse.DTypeError, match=r"Expected a SparseTensor.*jsparse\.asarray"):
-            call()
 
 
 @pytest.mark.parametrize("kind", MAKE)
@@ -385,8 +323,4 @@ def test_properties(kind):
 )  # fmt: skip
 def test_attributes_of_other_libraries(name, advice):
     A = jsparse.asarray(X)
-    with pytest.raises(AttributeError, match=advice):
-        getattr(A, name)
     assert not hasattr(A, name)
-    with pytest.raises(AttributeError, match="no attribute 'shapes'\\.$"):
-        _ = A.shapes

@@ -214,11 +214,6 @@ def test_without_a_folder_nothing_is_kept(use):
     assert planned(A, X).startswith("reorder i k j")
 
 
-def test_wrong_values_are_refused():
-    with pytest.raises(jsparse.errors.ConfigError, match=r"config.autotune to be 'off' or 'use'"):
-        jsparse.config.autotune = "on"
-
-
 class Client:
     """The service of a job, with an answer for each name."""
 

@@ -5,7 +5,6 @@ import pytest
 from relocations import MATRICES, as_dense
 
 import jsparse
-from jsparse.errors import DTypeError, FormatError, PatternError, ShapeError
 
 
 @pytest.mark.parametrize("format", [None, *MATRICES])
@@ -43,19 +42,3 @@ def test_large_dimensions():
 def test_values_are_computed_inside_programs():
     text = jax.jit(lambda x: jsparse.eye(3000, dtype="float32").values + x).lower(jnp.float32(2)).as_text()
     assert len(text) < 2000
-
-
-def test_refusals():
-    for shape in [(-1, 3), (2.5, 3)]:
-        with pytest.raises(PatternError):
-            jsparse.eye(*shape)
-        with pytest.raises(PatternError):
-            jsparse.zeros(shape)
-    with pytest.raises(FormatError):
-        jsparse.eye(3, format="csf3")
-    with pytest.raises(DTypeError):
-        jsparse.zeros(3, dtype="datetime64[s]")
-    with pytest.raises(ShapeError, match="the coordinates of the ones to have at most"):
-        jsparse.eye(2**50)
-    with pytest.raises(ShapeError, match="k of jsparse.eye"):
-        jsparse.eye(3, k=0.5)

@@ -7,7 +7,6 @@ import scipy.sparse
 from relocations import BLOCKS, MATRICES, agree, as_dense, integers, made
 
 import jsparse
-from jsparse.errors import DTypeError, FormatError, ShapeError
 
 
 def test_block_diag(dense):
@@ -87,22 +86,6 @@ def test_large_dimensions():
     assert B.to_coords()[0][0].tolist() == [3 * size + 3, 4 * size - 1, (size - 1) * size + 3, size**2 - 1]
     assert jsparse.block_diag([A, A, A]).to_coords()[0].max() == 3 * size - 1
     assert jsparse.outer(A[:2], A[:, :3]).shape == (2 * size, 3 * size)
-    with pytest.raises(DTypeError, match="int64"):
-        jsparse.kron(A.dynamic(), A)
-
-
-def test_refusals(dense, cube):
-    A = jsparse.asarray(dense)
-    with pytest.raises(ShapeError, match=r"Expected matrices for jsparse.block_diag, .* \(3, 4, 5\)"):
-        jsparse.block_diag([A, jsparse.asarray(cube)])
-    with pytest.raises(DTypeError, match="a sequence of tensors for jsparse.block_diag"):
-        jsparse.block_diag(A)
-    with pytest.raises(DTypeError, match="for jsparse.block_diag, but got a ndarray"):
-        jsparse.block_diag([A, dense])
-    with pytest.raises(DTypeError, match="the operands of jsparse.kron"):
-        jsparse.kron(A, "x")
-    with pytest.raises(FormatError):
-        jsparse.kron(A, A, format="bad")
 
 
 VECTORS = ["coo", "dense", "(i) -> (i : range)"]

@@ -10,13 +10,11 @@ from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.algebra import add, block, cast, const
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.kernel.jam import unroll_and_jam
-from jsparse.compiler.kernel.lanes import in_lanes
 from jsparse.compiler.kernel.nodes import (
     FILTER_LANES,
     FILTER_ROOM,
     Binary,
     Buffer,
-    Call,
     Cast,
     Compare,
     Const,
@@ -125,8 +123,3 @@ def test_loops_with_filters_are_not_jammed():
     body = block(LocalArray(FOUND, 64), Declare(COUNT, const(0)), Filter(P, const(0), N, Const(1), FOUND, COUNT))
     loop = For(N, const(0), const(10), body)
     assert unroll_and_jam(loop, 2) is loop
-
-
-def test_what_lanes_cannot_compute_is_named():
-    with pytest.raises(TypeError, match="computed in lanes, but got Call"):
-        in_lanes(Call("exp", (Cast(P, "float32"),)), P, const(0), 16)

@@ -75,19 +75,3 @@ def test_heads_are_bit_equal_to_heads_one_by_one() -> None:
     one = values(steps)
     for lanes in (2, 4, 8):
         np.testing.assert_array_equal(values(steps.vectorize("h", lanes)), one)
-
-
-@pytest.mark.parametrize(
-    "steps, message",
-    [
-        ("vectorize h 16", "h has fewer than 16 coordinates"),
-        ("vectorize h 3", "a power of two"),
-        ("unroll_and_jam h 2\nvectorize h 4", "works on the coordinates one by one"),
-    ],
-)
-def test_heads_that_cannot_be_folded_together(steps: str, message: str) -> None:
-    pattern = _pattern(False, [1, 3]).extended([11])
-    x, y = np.ones((2, 11, 24), np.float32), np.ones((90, 11, 24), np.float32)
-    schedule = Schedule.parse(f"reorder i j h l\nsplit l 24\nvectorize l\npromote\n{steps}")
-    with pytest.raises(jsparse.errors.ScheduleError, match=message):
-        jsparse.einsum("ihl,jhl->ijh", x, y, out_format=pattern, schedule=schedule)

@@ -8,7 +8,6 @@ from compiler.cases import dense, sparse
 from programs.host import HostRun
 from programs.schedules import summary_of
 
-from jsparse import ScheduleError
 from jsparse.compiler.problem import Dense, Positions, TensorType, problem_of_product
 from jsparse.compiler.schedule import Schedule, build_loops
 from jsparse.compiler.schedule.layout import pattern_type
@@ -92,15 +91,6 @@ def test_loops_against_the_storage_order_look_coordinates_up(format):
         problem, Schedule().reorder("j i").promote().parallelize("j"), {"A": values}, tensor.pattern.arrays, (9,)
     )
     np.testing.assert_array_equal(got, np.asarray(tensor.todense()).sum(0))
-
-
-def test_a_schedule_that_leaves_a_level_out_is_refused():
-    pattern = sparse(9, 9, density=0.5).pattern
-    tensors = (TensorType("B", "float32", ()), TensorType("A", "float32", (Positions(0, (0, 1)),)))
-    assignment = Assignment(Access("B", ()), (Access("A", ("i", "j")),))
-    problem = problem_of_product(assignment, tensors, (pattern_type(pattern),), (("i", 9), ("j", 9)))
-    with pytest.raises(ScheduleError, match="name each of them once"):
-        build_loops(problem, Schedule().reorder("i"))
 
 
 @pytest.mark.parametrize("grain", [1, 100])

@@ -5,12 +5,8 @@ import pytest
 from compiler.cases import CASES, dense, planned, sparse
 from interpreters.problem import interpret_problem
 
-from jsparse.compiler.problem import Dense, PatternType, Positions, TensorType, problem_of_product
-from jsparse.formats import Level
-from jsparse.formats.levels import COMPRESSED, DENSE
+from jsparse.compiler.problem import Dense, TensorType, problem_of_product
 from jsparse.notation import Access, Assignment, parse_einsum
-
-CSR = PatternType((Level(DENSE, 0), Level(COMPRESSED, 1)), "int32")
 
 
 def test_a_problem_prints_every_tensor_pattern_and_size():
@@ -30,13 +26,6 @@ def test_a_size_known_at_run_time_prints_as_a_question_mark():
     target = TensorType("B", "float32", (Dense(0),))
     problem = problem_of_product(parse_einsum("i->i", ((4,),)), (target, vector), (), (("i", None),))
     assert str(problem).splitlines()[-1] == "  i < ?"
-
-
-def test_accesses_to_one_pattern_walk_it_alike():
-    on = (Positions(0, (0, 1)),)
-    tensors = (TensorType("C", "float32", ()), TensorType("A", "float32", on), TensorType("B", "float32", on))
-    with pytest.raises(ValueError, match="is walked as"):
-        problem_of_product(parse_einsum("ij,ji->", ((3, 3), (3, 3))), tensors, (CSR,), (("i", 3), ("j", 3)))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -12,7 +12,7 @@ import pytest
 import jsparse
 from jsparse.compiler.runtime.bound_arrays import array_names, find_array
 from jsparse.compiler.schedule.search.row_blocks import in_row_blocks
-from jsparse.errors import PatternError, ScheduleError
+from jsparse.errors import PatternError
 from jsparse.formats.relayout import with_order
 from jsparse.planning.desugaring import relation
 
@@ -150,21 +150,6 @@ def test_derivatives_are_blocked_by_their_own_targets() -> None:
         np.testing.assert_array_equal(found, wanted)
 
 
-@pytest.mark.parametrize(
-    ("operand", "order"),
-    [("P2", "q/4 k[p] p"), ("P2", "o[p]/4 i[p]/4 k[p] p"), ("P0", "o[p]/2 o[p] p")],
-)
-def test_blocks_that_do_not_exist_are_refused(operand: str, order: str) -> None:
-    given = jsparse.Schedule().store(operand, order)
-    with pytest.raises(ScheduleError, match="Expected one block of rows in the order"):
-        jsparse.evaluate(TEXT, shape=(ROWS, OUT), o=TO, i=FROM, k=KIND, x=X, w=W, schedule=given)
-
-
-def test_traced_tables_are_refused() -> None:
-    with pytest.raises(ScheduleError, match="Expected one block of rows"):
-        jax.jit(lambda o: convolved(X, W, o=o, size=4))(TO)
-
-
 def test_index_arrays_are_found_by_name() -> None:
     table, rows = relation(KIND, MATRICES), relation(TO, ROWS)
     made = with_order(in_row_blocks(table, rows, 4), (1, 2, 0))
@@ -172,10 +157,3 @@ def test_index_arrays_are_found_by_name() -> None:
         np.testing.assert_array_equal(find_array(name), array)
     with pytest.raises(PatternError, match="to exist in this process"):
         find_array(array_names(made, table, (rows, 4))[0].replace(rows.digest, "0" * 64))
-
-
-def test_blocks_of_other_points_are_refused() -> None:
-    with pytest.raises(PatternError, match="Expected two tables of the same points"):
-        in_row_blocks(relation(KIND, MATRICES), relation(TO[:5], ROWS), 4)
-    with pytest.raises(PatternError, match="Expected two tables of the same points"):
-        in_row_blocks(relation(KIND, MATRICES), relation(np.where(TO == 3, -1, TO), ROWS), 4)

@@ -146,54 +146,7 @@ def test_a_derived_variable_has_a_ragged_end():
     lower(nest)
 
 
-@pytest.mark.parametrize(
-    "make, message",
-    [
-        (lambda: split(((2, "k0"), (1, "k1")), {"k": 10, "k0": 3, "k1": 4}), "several points give one coordinate"),
-        (lambda: split(((4, "k0"), (1, "m")), {"k": 10, "k0": 3}), "variables that are not known"),
-        (lambda: split(((0, "k0"), (1, "k1")), {"k": 10, "k0": 3, "k1": 4}), "strides of at least 1"),
-        (lambda: Apply("**", (A, A)), "expected an operation"),
-        (lambda: Apply("select", (A, A)), "expected an operation"),
-        (lambda: Apply("-", (A, A, A)), "expected an operation"),
-        (lambda: Apply("exp", (A, A)), "expected an operation"),
-        (lambda: Statement(A, Let("t", Local("t"), A)), "has none for t"),
-        (lambda: Statement(A, A, condition=Apply("<", (Local("u"), A))), "has none for u"),
-    ],
-)
-def test_refusals(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
-
-
-def test_functions_of_floats_are_refused_on_integers():
-    tensors = (TensorType("R", "int32", VECTOR), TensorType("x", "int32", VECTOR))
-    statement = Statement(Access("R", ROW), Apply("exp", (Access("x", ROW),)))
-    problem = Problem((statement,), tensors, (), (("i", 3),))
-    with pytest.raises(ValueError, match="expected floats for exp, but arithmetic is on int32"):
-        lower(build_loops(problem, *plan_statements(problem, [])))
-
-
-def two(first: Statement, second: Statement, temporaries: tuple[str, ...] = ()) -> Problem:
-    types = tuple(TensorType(name, "float32", VECTOR) for name in ("R", "S", "x"))
-    return Problem((first, second), types, (), (("i", 3),), temporaries=temporaries)
-
-
 R, S, X = (Access(name, ROW) for name in ("R", "S", "x"))
-
-
-@pytest.mark.parametrize(
-    "first, second, temporaries, message",
-    [
-        (Statement(R, X), Statement(R, X), (), "writes a target again"),
-        (Statement(R, S), Statement(S, X), (), "not complete yet"),
-        (Statement(R, X), Statement(S, S), (), "not complete yet"),
-        (Statement(S, X), Statement(R, X), (), "as the first tensors"),
-        (Statement(R, X), Statement(S, X), ("x",), "temporaries among them"),
-    ],
-)
-def test_statements_that_contradict_each_other(first, second, temporaries, message):
-    with pytest.raises(ValueError, match=message):
-        two(first, second, temporaries)
 
 
 def added(name="S", view_of="R", dtype="float32", add="+", temporaries=(), reads=X, order=(0, 1)):

@@ -10,7 +10,6 @@ from programs.schedules import steps_of
 
 import jsparse
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
-from jsparse.errors import ScheduleError
 
 STENCIL = np.array([[[0, 2, 0], [1, 0, -1]], [[0, 0, 0], [0, 0, 3]], [[-2, 0, 1], [0, 0, 0]]], np.float32)
 WIDE = 1100  # coordinates: enough, and no multiple of a tile
@@ -71,18 +70,11 @@ def test_a_tensor_without_entries(format):
 
 def test_gaps_and_dense_loops_count_as_what_is_written_out():
     rng = np.random.default_rng(1)
-    many = jsparse.asarray(rng.integers(1, 3, (20, 20)).astype(np.float32))
     tall = jsparse.SparseTensor.from_coords([[7, 900], [0, 1]], np.ones(2, np.float32), (1000, 2), "csr")
-    for A in (many, tall):
-        with pytest.raises(ScheduleError, match="at most 256 positions"):
-            jsparse.einsum("ij,jb->ib", A, jnp.ones((A.shape[1], WIDE)), schedule=_written_out("i", "j"))
     rows = tall.asformat("coo")
     x = jnp.asarray(rng.integers(-3, 4, (2, WIDE)), jnp.float32)
     found = jsparse.einsum("ij,jb->ib", rows, x, schedule=_written_out("i", "j"))
     np.testing.assert_array_equal(found, np.asarray(tall.todense()) @ x)
-    eye = jsparse.asarray(np.eye(20, dtype=np.float32))
-    with pytest.raises(ScheduleError, match="but got 400"):
-        jsparse.einsum("ij,ajb->aib", eye, jnp.ones((20, 20, WIDE)), schedule=_written_out("a", "i", "j"))
 
 
 @pytest.mark.parametrize("format", ["csr", "csc", "coo", "dcsr"])
@@ -116,12 +108,6 @@ def test_a_walk_inside_each_tile(columns, dynamic):
     inside = jsparse.Schedule.parse("reorder b i j\nsplit b 64\nvectorize b")
     for schedule in (inside, None):
         np.testing.assert_array_equal(jsparse.einsum("ij,jb->ib", A, X, schedule=schedule), M @ X)
-
-
-def test_a_pattern_known_at_run_time_only_stays_a_loop():
-    A = jsparse.asarray(np.eye(3, dtype=np.float32), dynamic=True, nse=3)
-    with pytest.raises(ScheduleError, match="known at run time only"):
-        jsparse.einsum("ij,jb->ib", A, jnp.ones((3, WIDE)), schedule=_written_out("i", "j"))
 
 
 def test_the_recipe_holds_the_content():

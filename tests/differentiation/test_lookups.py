@@ -309,27 +309,6 @@ def test_other_uses_of_a_table_are_refused(name, wrapper):
     assert "leave the table out of rows=" in str(caught.value)
 
 
-def test_a_table_as_a_result_is_refused():
-    with pytest.raises(jsparse.NotYetSupportedError, match="the function returns it"):
-        jsparse.grad(lambda t: (t[IDS].sum(), t), has_aux=True, rows=True)(TABLE)
-
-
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ({"u": True}, "a prefix of the argument"),
-        ({"t": 1, "b": False, "A": False}, "Expected bools in rows="),
-        ({"t": True, "b": True, "A": False}, r"a table \(rows, ...\) where rows= is True"),
-        ({"t": True, "b": False, "A": True}, r"a table \(rows, ...\) where rows= is True, but got SparseTensor"),
-        (True, r"a table \(rows, ...\)"),
-    ],
-)
-def test_masks_that_fit_nothing(rows, message):
-    params = {"t": TABLE, "b": 1.0, "A": A}
-    with pytest.raises(jsparse.ShapeError, match=message):
-        jsparse.grad(lambda p: p["t"][IDS].sum() * p["b"], rows=rows)(params)
-
-
 def test_integers_have_no_gradient():
     with pytest.raises(TypeError, match="real- or complex-valued"):
         jsparse.grad(lambda t: t[IDS].sum() * 1.0, rows=True)(TABLE.astype(int))

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import jsparse
-from jsparse import ShapeError
 
 ROWS, F = 23, 4
 RNG = np.random.default_rng(0)
@@ -108,11 +107,3 @@ def test_a_step_of_lazy_adam_takes_them():
     updates, _ = transformation.update(gradient, transformation.init(TABLE), TABLE)
     moved = jsparse.optax.apply_updates(TABLE, updates)
     np.testing.assert_array_equal(np.flatnonzero((moved != TABLE).any(1)), [0, 3, 5, 22])
-
-
-def test_refusals():
-    loss = lambda t: t[IDS].sum()  # noqa: E731
-    with pytest.raises(ShapeError, match="'sum', or with rows= 'mean', but got 'mean' without rows="):
-        jsparse.grad(loss, repeated="mean")
-    with pytest.raises(ShapeError, match="'sum', or with rows= 'mean', but got 'max' with rows="):
-        jsparse.value_and_grad(loss, rows=True, repeated="max")

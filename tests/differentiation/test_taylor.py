@@ -7,7 +7,6 @@ import pytest
 from jax.experimental import jet
 
 import jsparse
-from jsparse.errors import NotYetSupportedError
 
 DENSE = np.array([[1, 0, 2, 0], [0, 3, 0, 0], [0, 3, 0, 4], [1, 0, 0, 0]], np.float32)
 PLACES = np.zeros((6, 16), np.float32)
@@ -69,9 +68,3 @@ def test_in_vectors(dynamic):
         check(jet.jet(lambda x, f=f: f(A, x), (X,), series), jet.jet(lambda x, f=f: f(DENSE, x), (X,), series))
     longest = jet.jet(lambda x: jsparse.einsum("ij,j->i", A, x, semiring="max_plus"), (X,), series)
     check(longest[1], [(np.asarray(term)[(np.where(DENSE != 0, DENSE + X, -9)).argmax(1)]) for term in series[0]])
-
-
-def test_what_has_no_series_is_refused_by_name():
-    A = jsparse.asarray(DENSE)
-    with pytest.raises(NotYetSupportedError, match="Taylor series of .* by max_times"):
-        jet.jet(lambda x: jsparse.einsum("ij,j->i", A, x, semiring="max_times"), (X,), ((X,),))

@@ -10,7 +10,6 @@ from einsum.structure import MATRIX_FORMATS, dense_array, integers, random_forma
 from programs.amount import sample
 
 import jsparse
-from jsparse import PatternError, ShapeError
 
 N = 6
 
@@ -111,23 +110,6 @@ def test_tensors(text, nse):
         assert nse is None or found.nse == nse
 
 
-def test_contractions_ask_for_nse():
-    A, B = (X.dynamic(20) for X in pair())
-    v = stored_in(integers(np.random.default_rng(0), (N,), 0.5), "coo").dynamic(5)
-    for f in (
-        lambda: A @ B,
-        lambda: jax.jit(lambda A: A @ B)(A),
-        lambda: jsparse.einsum("i,j->ij", v, v),
-        lambda: jsparse.einsum("ij,jk->ik", A, pair()[0], out_format="csc"),
-        lambda: jsparse.evaluate("C[i,j] = A[i,k] * B[k,j] + A[i,j]", A=A, B=B),
-    ):
-        with pytest.raises(PatternError, match=r"Expected nse= for .*Pass nse=.*out_format='dense'"):
-            f()
-    for nse in (-1, 2.5, "3", True):
-        with pytest.raises(ShapeError, match="nse="):
-            jsparse.einsum("ij,jk->ik", A, B, nse=nse)
-
-
 def test_overflow():
     A, B = (X.dynamic(20) for X in pair(density=0.4))
     need = np.count_nonzero((dense_array(pair(density=0.4)[0]) != 0) @ (dense_array(pair(density=0.4)[1]) != 0))
@@ -135,8 +117,6 @@ def test_overflow():
     exact = int(made(A, B, 36).nnz)
     assert exact >= need > 8
     assert not jax.jit(made, static_argnums=2)(A, B, exact).overflowed
-    with pytest.raises(PatternError, match=rf"at most nse=8 .* 'ij,jk->ik', but there are {exact}. Pass nse={exact}"):
-        made(A, B, 8)
     for nse in (0, 1, 8, exact - 1):
         C = jax.jit(made, static_argnums=2)(A, B, nse)
         assert C.overflowed
@@ -169,8 +149,6 @@ def test_overflowed_integers():
         C = jax.jit(lambda A, B: jsparse.einsum("ij,jk->ik", A, B, nse=5))(A, B)
     assert C.overflowed
     np.testing.assert_array_equal(C.values, full.values[:5])
-    with pytest.raises(PatternError):
-        jsparse.einsum("ij,jk->ik", A, B, nse=5)
 
 
 @pytest.mark.sampled(2)
@@ -337,11 +315,6 @@ def test_nse_bounds_static_results():
     assert not found.is_dynamic
     assert found.nse == (A @ B).nse
     assert jsparse.evaluate("C[i,j] = A[i,j] + B[i,j]", A=A, B=B, nse=36).nse == (A + B).nse
-    for f in (lambda A, B: A @ B, lambda A, B: A + B):
-        exact = f(A, B).nse
-        text = "C[i,j] = A[i,k] * B[k,j]" if f(A, B).nse == (A @ B).nse else "C[i,j] = A[i,j] + B[i,j]"
-        with pytest.raises(PatternError, match=rf"at most nse={exact - 1} "):
-            jax.jit(lambda A, B, text=text, nse=exact - 1: jsparse.evaluate(text, A=A, B=B, nse=nse))(A, B)
 
 
 def test_one_pattern_in_several_operands():

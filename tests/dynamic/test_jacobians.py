@@ -83,10 +83,6 @@ def test_what_has_no_jacobian_is_refused_by_name():
     for jacobian, name in ((jax.jacrev, "jacrev"), (jax.jacfwd, "jacfwd"), (jax.hessian, "jacfwd")):
         with pytest.raises(TypeError, match=f"{name} requires real.* inputs .* got int32"):
             jacobian(lambda A: A @ X)(A)
-    gradient = lambda s: jsparse.grad(lambda A: ((s * A @ X) ** 2).sum())(A)  # noqa: E731
-    for jacobian in (jax.jacfwd(gradient), jax.jit(jax.jacfwd(gradient))):
-        with pytest.raises(jsparse.LeafError, match=r"jsparse\.values\(f\(x\)\)"):
-            jacobian(2.0)
     expected = jax.jit(jax.jacrev(lambda x: (DENSE * x)[AT]))(X)
     np.testing.assert_array_equal(jax.jacrev(lambda x: (A * x).values)(X), expected)
 
@@ -165,8 +161,6 @@ def test_jacfwd_in_vectors_and_trees_repeats_the_index_arrays(format):
         np.testing.assert_array_equal(dense_of(found["x"][n], 1), expected[n]["x"])
     batch = jax.vmap(jax.jacfwd(lambda s: s * s * A))(X)
     np.testing.assert_array_equal(jax.vmap(lambda J: J.todense())(batch), 2 * X[:, None, None] * DENSE)
-    with pytest.raises(jsparse.LeafError, match=r"in_axes=-1"):
-        jax.jacfwd(lambda x: A * x)(X) @ X
 
 
 def test_jacrev_in_a_dynamic_tensor_has_its_entries():
@@ -205,10 +199,6 @@ def test_tangents_of_dynamic_results_have_values_only(name):
     A = jsparse.asarray(DENSE, format="csr", dynamic=True)
     tangent = TANGENTS[name](lambda s: s * s * A, 3.0)
     np.testing.assert_array_equal(A.with_values(tangent.values).todense(), 6 * DENSE)
-    with pytest.raises(jsparse.LeafError, match=r"A\.with_values\(dA\.values\)"):
-        tangent.todense()
-    with pytest.raises(jsparse.LeafError, match=r"A\.with_values\(dA\.values\)"):
-        jax.jit(lambda dA: dA @ X)(tangent)
     np.testing.assert_array_equal(jax.jvp(lambda A: A @ X, (A,), (tangent,))[1], 6 * DENSE @ X)
 
 

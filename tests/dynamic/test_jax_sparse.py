@@ -7,9 +7,7 @@ import pytest
 from jax.experimental import sparse
 
 from jsparse.convert.creation import asarray
-from jsparse.errors import DTypeError, FormatError, NotYetSupportedError, PatternError, ShapeError
 from jsparse.formats import Format
-from jsparse.tensor.sparse_tensor import SparseTensor
 
 CUBE = np.random.default_rng(1).integers(0, 3, (4, 5, 3)).astype(np.float32)
 CUBE[1] = 0
@@ -148,21 +146,3 @@ def test_padding_may_have_any_values(dense):
     x = A.with_values(jnp.ones(30)).to_bcoo()
     np.testing.assert_array_equal(x.todense(), dense != 0)
     assert x.data.sum() == A.nnz
-
-
-def test_refusals(dense):
-    x = sparse.BCOO.fromdense(dense)
-    with pytest.raises(PatternError, match="nse= of at least .* but got nse=3"):
-        asarray(x, nse=3)
-    with pytest.raises(PatternError, match="at most nse=3 entries in each tensor of a batch"):
-        asarray(sparse.BCOO.fromdense(CUBE, n_batch=1), nse=3)
-    with pytest.raises(FormatError, match="a format of 2 dimensions"):
-        asarray(x, "(i) -> (i : compressed)")
-    with pytest.raises(NotYetSupportedError, match="takes BCOO and BCSR .* but got COO"):
-        asarray(sparse.COO.fromdense(dense))
-    wide = SparseTensor.from_coords([[2**40], [0]], [1.0], (2**41, 3))
-    for make in (wide.to_bcoo, wide.to_bcsr):
-        with pytest.raises(DTypeError, match="jax_enable_x64"):
-            make()
-    with pytest.raises(ShapeError, match="two dimensions or more for a BCSR"):
-        asarray(np.ones(3)).to_bcsr()

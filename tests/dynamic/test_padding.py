@@ -13,7 +13,6 @@ from programs.amount import sample
 import jsparse
 from jsparse import SparseTensor
 from jsparse.convert.creation import asarray
-from jsparse.errors import ShapeError
 
 SHAPE, NSE = (5, 6), 11
 RNG = np.random.default_rng(3)
@@ -233,9 +232,3 @@ def test_an_optimizer_step_that_clips():
     found = stepped(A)
     assert np.isfinite(found.values).all()
     entries(found)
-
-
-def test_a_function_whose_result_is_not_one_value_per_slot():
-    for A in (operands(7, dynamic=True)[0], operands(7, dynamic=False)[0]):
-        with pytest.raises(ShapeError, match=r"elementwise"):
-            A.map(jnp.sum)

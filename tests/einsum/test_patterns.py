@@ -8,7 +8,6 @@ from stored import closure
 
 import jsparse
 from jsparse import Format, Pattern, SparseTensor
-from jsparse.errors import DTypeError, FormatError, LeafError, SemiringError, ShapeError
 from jsparse.planning.planned import plan_einsum
 
 pytestmark = pytest.mark.semantics
@@ -172,8 +171,6 @@ def test_semirings_of_patterns_alone():
     np.testing.assert_array_equal(reached.todense(), (p @ q) != 0)
     hops = jsparse.einsum("ij,jk->ik", P, Q, semiring="min_plus", out_format="dense")
     np.testing.assert_array_equal(hops, np.where(p @ q, 0, 2**31 - 1))
-    with pytest.raises(SemiringError, match="to be bool or integers"):
-        jsparse.einsum("ij,j->i", P, np.ones(6, np.float32), semiring="or_and")
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "int8", "uint8", "bool", "complex64"])
@@ -306,21 +303,6 @@ def test_large_dimensions():
     assert int(two.values.sum()) == 50
 
 
-def test_errors():
-    P, _ = pattern(5, 6)
-    x = np.ones(6, np.float32)
-    with pytest.raises(DTypeError, match="arrays of numbers or SparseTensors, or Patterns, but got a builtins.list"):
-        jsparse.einsum("ij,j->i", [P, P], x)
-    with pytest.raises(ShapeError, match="operand A of 'ijk,j->i' to have rank 3"):
-        jsparse.einsum("ijk,j->i", P, x)
-    with pytest.raises(ShapeError, match="index 'j' of 'ij,j->i' to have one size"):
-        jsparse.einsum("ij,j->i", P, x[:5])
-    with pytest.raises(FormatError, match="a SparseTensor, a Pattern or None, but got list"):
-        jsparse.einsum("ij,j->i", P, x, out_format=[P])
-    dynamic = jsparse.SparseTensor(np.ones(P.nse), P).dynamic().pattern
-    with pytest.raises(LeafError, match="pointers of level 1 of operand 0 of 'ij,j->i', a 5x6 tensor in csr"):
-        jsparse.einsum("ij,j->i", jax.tree.map(lambda leaf: leaf[:2], dynamic), x)
-    with pytest.raises(LeafError, match="of out_format of 'i,j->ij'"):
-        jsparse.einsum("i,j->ij", x[:5], x, out_format=jax.tree.map(lambda leaf: leaf[:2], dynamic))
+def test_patterns_have_no_operators_of_tensors():
     with pytest.raises(TypeError, match="unsupported operand"):
-        P @ jnp.asarray(x)
+        pattern(5, 6)[0] @ jnp.ones(6)

@@ -86,36 +86,9 @@ def test_scalars():
     np.testing.assert_array_equal((jsparse.asarray(a.astype(int) * 6) & 3).todense(), a * 2)
 
 
-@pytest.mark.parametrize("f", [operator.or_, operator.xor])
-@pytest.mark.parametrize("x", [True, np.bool_(True), jnp.ones(7, bool)])
-def test_what_would_be_dense_is_refused(f, x):
-    A = jsparse.asarray(masks(bool, (5, 7))[0])
-    with pytest.raises(jsparse.PatternError, match="would be a dense array of shape"):
-        f(A, x)
-
-
-@pytest.mark.parametrize("f", OPERATORS.values())
-def test_other_dtypes_and_shapes_are_refused(f):
-    A = jsparse.asarray(masks(np.float32, (5, 7))[0])
-    with pytest.raises(jsparse.DTypeError, match=r"bool or integers, but one is float32. Compare it first"):
-        f(A, A)
-    with pytest.raises(jsparse.ShapeError, match="broadcast"):
-        f(A > 0, jsparse.asarray(np.ones((3, 7), bool)))
-
-
-@pytest.mark.parametrize("f", [operator.lshift, operator.rshift, jsparse.left_shift, jsparse.bitwise_right_shift])
-def test_shifts_of_other_dtypes_are_refused(f):
-    A, B = (jsparse.asarray(masks(dtype, (5, 7))[0]) for dtype in (np.float32, np.int32))
-    for operands in [(A, 1), (B, A), (A, B), (B, 1.0), (np.ones((5, 7), np.complex64), B)]:
-        with pytest.raises(jsparse.DTypeError, match="bool or integers, but one is (float32|complex64)"):
-            f(*operands)
-
-
 def test_the_complement_says_what_to_write():
     a, b = masks(bool, (5, 7), (5, 7))
     A, B = jsparse.asarray(a), jsparse.asarray(b)
-    with pytest.raises(jsparse.DTypeError, match=r"A > B for A & ~B .*~A.todense\(\)"):
-        operator.invert(A)
     np.testing.assert_array_equal((A > B).todense(), a & ~b)
 
 

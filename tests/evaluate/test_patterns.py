@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import jsparse
-from jsparse.errors import DTypeError
 
 pytestmark = pytest.mark.semantics
 
@@ -88,11 +87,3 @@ def test_indirect_accesses(traced):
     expected = np.zeros(4, np.int32)
     np.add.at(expected, to[to < 4], p.sum(1)[to < 4])
     np.testing.assert_array_equal(found[1], expected)
-
-
-def test_errors():
-    P, _ = pattern(5, 6)
-    with pytest.raises(DTypeError, match="array of integers to index by .* but t is a Pattern"):
-        jsparse.evaluate("y[t[i]] += x[i]", t=P, x=np.ones(3), shape=(3,))
-    with pytest.raises(DTypeError, match="got a jsparse.formats.pattern.Pattern"):
-        jsparse.evaluate("D[i,j] += A[i,j]", D=P, A=np.ones((5, 6), np.float32))

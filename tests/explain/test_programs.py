@@ -224,26 +224,6 @@ def test_inside_of_a_traced_function():
     assert len(seen[0]) == 1
 
 
-@pytest.mark.parametrize("wrong", [3, None, object(), A, {"A": A}])
-def test_neither_text_nor_function(wrong):
-    with pytest.raises(jsparse.SubscriptError, match=r"explain\('ij,jk->ik', A, X\).*explain\(f\)\(x\)"):
-        jsparse.explain(wrong)
-    with pytest.raises(jsparse.SubscriptError, match=r"explain\(f\)\(x\)"):
-        jsparse.explain(wrong, A=A)
-
-
-def test_arguments_belong_to_the_second_call():
-    with pytest.raises(jsparse.SubscriptError, match=r"explain\(f\)\(x\), but got 1 arguments"):
-        jsparse.explain(product, X)
-    with pytest.raises(jsparse.SubscriptError, match="but got 1 arguments"):
-        jsparse.explain(product, X=X)
-
-
-def test_errors_of_the_function_come_through():
-    with pytest.raises(jsparse.ShapeError):
-        jsparse.explain(product)(jnp.ones((3, 3)))
-
-
 def test_functions_of_stored_values():
     A = jsparse.asarray(np.eye(6, 5, dtype=np.float32) + np.eye(6, 5, 1, dtype=np.float32))
 

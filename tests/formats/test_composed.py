@@ -5,10 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from jsparse.errors import FormatError, PatternError
-from jsparse.formats import Format
 from jsparse.formats.composed import Buckets, Groups, Width, find_format
-from jsparse.formats.digits import Blocks, DigitLevel
+from jsparse.formats.digits import Blocks
 from jsparse.formats.levels import COMPRESSED, DENSE
 from jsparse.formats.parse import read_levels
 
@@ -58,17 +56,6 @@ def test_blocks_at_the_end_may_exceed_the_shape():
     assert blocks.transposed((1, 0)).sizes((8, 11)) == (3, 3, 4, 3)
 
 
-def test_blocks_check_their_levels():
-    for levels, message in [
-        ((DigitLevel(DENSE, 0, 4),), "Expected a level of d0 mod 4 beside d0 floordiv 4, but there is none."),
-        ((DigitLevel(DENSE, 0, 1, 4),), "Expected a level of d0 floordiv 4 above d0 mod 4, but there is none."),
-        ((DigitLevel(DENSE, 1),), "Expected a level for each of the dimensions 0 to 1."),
-    ]:
-        with pytest.raises(FormatError) as caught:
-            Blocks(levels)
-        assert str(caught.value) == message
-
-
 @pytest.mark.parametrize(
     ("name", "arguments", "shown"),
     [
@@ -101,29 +88,6 @@ def test_levels_of_names():
     assert find_format("csr", None, 2) is None
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "ndim", "message"),
-    [
-        ("bsr", "(0, 4)", 2, r"1 to 2\*\*31 - 1 in bsr\(b, c\), but got '0' in bsr\(0, 4\)"),
-        ("bsr", "(4)", 2, r"Expected bsr\(b, c\), but got bsr\(4\)"),
-        ("bsr", None, 2, r"Expected bsr\(b, c\), but got bsr\."),
-        ("bsr", "(4, x)", 2, r"but got 'x' in bsr\(4, x\)"),
-        ("bsr", "(4, 4, 4)", 2, r"Expected bsr\(b, c\), but got bsr\(4, 4, 4\)"),
-        ("dbsr", "(4, 99999999999)", 2, "but got '99999999999'"),
-        ("ell", "(0)", 2, r"in ell or ell\(w\), but got '0' in ell\(0\)"),
-        ("ell", "(2, 2)", 2, r"Expected ell or ell\(w\), but got ell\(2, 2\)"),
-        ("group_coo", "(-1)", 2, r"in group_coo or group_coo\(g\), but got '-1'"),
-        ("block_group_coo", "(2)", 2, r"Expected block_group_coo\(g, b, c\), but got block_group_coo\(2\)"),
-        ("hyb", "(0)", 2, r"in hyb or hyb\(column_parts\), but got '0'"),
-        ("bsr", "(4, 4)", 3, "a matrix for the format bsr, but the tensor has 3 dimensions. Write its digits"),
-        ("ell", "(4)", 1, "two dimensions or more for the format ell, but the tensor has 1"),
-    ],
-)
-def test_refused_arguments(name, arguments, ndim, message):
-    with pytest.raises(FormatError, match=message):
-        find_format(name, arguments, ndim)
-
-
 @pytest.mark.parametrize("lengths", LENGTHS)
 @pytest.mark.parametrize(
     "rule", [Width(), Width(300), Groups(), Groups(1), Groups(4), Buckets(), Buckets(1, 4)], ids=str
@@ -152,13 +116,3 @@ def test_buckets_fill_up_to_powers_of_two():
     starts, total = Buckets(1, 8).starts(np.array([3, 1, 20, 2, 8, 0, 1]))
     assert starts.tolist() == [4, 0, 8, 2, 32, 0, 1]  # 1, 1; 2; 3 of 4; 20 of 24, and 8
     assert total == 40
-
-
-def test_a_row_that_does_not_fit_is_named():
-    with pytest.raises(PatternError, match=r"row 2 has 9\. Use ell\(9\), or hyb or group_coo"):
-        Width(4).starts(np.array([0, 4, 9, 1]))
-
-
-def test_a_level_has_to_store_coordinates():
-    with pytest.raises(FormatError, match=r"all levels of \(i, j\) -> \(i floordiv 4 : dense, .* are dense"):
-        Format.of("(i, j) -> (i floordiv 4 : dense, j : dense, i mod 4 : dense)", 2)

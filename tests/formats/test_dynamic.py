@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from jsparse.errors import PatternError
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import pad, trim
 
@@ -43,14 +42,3 @@ def test_pad_and_trim(format, padding):
     arrays = pad(pattern, nse)
     assert tuple(map(len, arrays)) == type_.array_lengths
     assert trim(type_, arrays) is pattern
-
-
-def test_entries_beyond_the_capacity_are_refused():
-    pattern, _ = Pattern.from_coordinates(np.array([[0, 1, 2], [0, 1, 2]]), (3, 3), "csr")
-    with pytest.raises(PatternError, match=r"capacity for the 3 slots of .* but got nse=2"):
-        pad(pattern, 2)
-    type_ = DynamicType((3, 3), Format.of("csr", 2), 2)
-    with pytest.raises(
-        PatternError, match="at most 2 positions in the level of dimension 1, .* nse=2, but there are 3"
-    ):
-        trim(type_, (np.array([0, 1, 2, 3]), np.array([0, 1])))

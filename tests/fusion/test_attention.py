@@ -219,44 +219,6 @@ def test_nothing_has_an_element_for_each_entry() -> None:
     assert str(pattern.nse) not in text
 
 
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        (lambda q, k, v, p: (q[0, 0], k, v, p), "with equal leading axes"),
-        (lambda q, k, v, p: (q, k[:, :-1], v, p), "values like keys and a mask"),
-        (lambda q, k, v, p: (q, k, v, np.ones((6, 6))), "a Pattern or a SparseTensor"),
-        (lambda q, k, v, p: (q, k[:, :5], v[:, :5], p), "a mask"),
-        (lambda q, k, v, p: (q[:3], k[:2], v[:2], p), "divide the number of query heads"),
-    ],
-)
-def test_shapes_that_do_not_fit(change: Any, message: str) -> None:
-    pattern, _ = _square(6, 6)
-    q, k, v = _arrays((4, 6, 3), (4, 6, 3), (4, 6, 3))
-    with pytest.raises(jsparse.JsparseError, match=message):
-        jsparse.sparse_attention(*change(q, k, v, pattern))
-
-
-def test_dropout_needs_a_key() -> None:
-    pattern, _ = _square(6, 6)
-    q, k, v = _arrays((4, 6, 3), (4, 6, 3), (4, 6, 3))
-    with pytest.raises(jsparse.ShapeError, match="dropout_key="):
-        jsparse.sparse_attention(q, k, v, pattern, dropout_rate=0.5)
-
-
-@pytest.mark.parametrize("dynamic", [False, True])
-def test_biases_that_do_not_fit(dynamic: bool) -> None:
-    pattern, _ = _square(6, 6)
-    mask = SparseTensor(jnp.zeros(pattern.nse), pattern)
-    mask = mask.dynamic() if dynamic else mask
-    (q,) = _arrays((4, 6, 3))
-    for shape in ((), (1,), (pattern.nse - 1,), (2, pattern.nse), (1, 4, pattern.nse)):
-        with pytest.raises(jsparse.ShapeError, match=r"Expected biases of shape \(\d+,\) or \(4, \d+\)"):
-            jsparse.sparse_attention(q, q, q, mask, bias=jnp.ones(shape))
-    for other in (mask.T, mask.asformat("coo"), mask if dynamic else mask.dynamic()):
-        with pytest.raises(jsparse.PatternError, match="on the mask's pattern"):
-            jsparse.sparse_attention(q, q, q, pattern if dynamic and other is mask else mask, bias=other)
-
-
 def test_no_features() -> None:
     """Scores are 0, so the mean of the values is taken."""
     pattern, mask = _square(9, 7)

@@ -9,7 +9,6 @@ from graph.made import adjacency, dense
 
 import jsparse
 from jsparse import graph
-from jsparse.errors import DTypeError, PatternError, ShapeError
 
 SIZES = (6, 9, 0, 1, 7)
 
@@ -116,8 +115,6 @@ def test_dynamic_graphs_in_programs():
     small = jax.jit(lambda A: graph.batch([A], nse=4).graph)(A.dynamic())
     assert bool(small.overflowed)
     assert np.isnan(small.values).all()
-    with pytest.raises(PatternError, match="Call it outside jit"):
-        jax.jit(lambda batch: graph.unbatch(batch)[0].values)(found)
 
 
 def test_gradients():
@@ -128,27 +125,6 @@ def test_gradients():
     )
     np.testing.assert_array_equal(dA.values, g[:6, :6][tuple(A.coords)])
     np.testing.assert_array_equal(dB.values, g[6:15, 6:15][tuple(B.coords)])
-
-
-@pytest.mark.parametrize(
-    "call, error, words",
-    [
-        (lambda: graph.batch(tensors(), nodes=22), ShapeError, "at least 23, the number of all nodes, but got 22"),
-        (lambda: graph.batch(tensors(), size=4), ShapeError, "at least 5, the number of all graphs, but got 4"),
-        (lambda: graph.batch(tensors(), nse=10), PatternError, "10"),
-        (lambda: graph.batch(tensors(), nse=-1), ShapeError, "nse= of jsparse.graph.batch"),
-        (lambda: graph.batch(tensors(), nodes=22.5), ShapeError, "nodes= of jsparse.graph.batch"),
-        (lambda: graph.batch([]), ShapeError, "without any"),
-        (lambda: graph.batch(tensors()[0]), ShapeError, "a SparseTensor. Pass a list"),
-        (lambda: graph.batch(3), ShapeError, "a int"),
-        (lambda: graph.batch([tensors()[0][:3]]), ShapeError, "a square matrix"),
-        (lambda: graph.batch(graphs()), DTypeError, "jsparse.graph.batch"),
-    ],
-)
-def test_errors(call, error, words):
-    with pytest.raises(error) as raised:
-        call()
-    assert words in str(raised.value)
 
 
 WRITES, CITES = ("author", "writes", "paper"), ("paper", "cites", "paper")
@@ -185,22 +161,3 @@ def test_heterogeneous_graphs(kind):
             start = (0, 6, 10)[n]
             want[start : start + len(one[name]), columns[n] : columns[n + 1]] = one[name]
         np.testing.assert_array_equal(dense(found.graph[name]), want != 0 if kind == "pattern" else want)
-
-
-@pytest.mark.parametrize(
-    "graphs, options, words",
-    [
-        ([], {}, "a list without any"),
-        ({WRITES: jsparse.eye(3)}, {}, "Pass a list"),
-        ([jsparse.eye(3)], {}, "dictionaries of equal relations"),
-        ([{WRITES: jsparse.eye(3)}, {CITES: jsparse.eye(3)}], {}, "dictionaries of equal relations"),
-        ([{"writes": jsparse.eye(3)}], {}, "(type of sources, name, type of targets)"),
-        ([{WRITES: jsparse.eye(3, 2), CITES: jsparse.eye(4)}], {}, "as many nodes 'paper' in each relation"),
-        ([{CITES: jsparse.eye(4)}], {"nodes": {"paper": 3}}, "nodes= of jsparse.graph.hetero_batch"),
-        ([{CITES: jsparse.eye(4)}], {"size": 0}, "size= of jsparse.graph.hetero_batch"),
-    ],
-)
-def test_errors_of_heterogeneous_graphs(graphs, options, words):
-    with pytest.raises(ShapeError) as raised:
-        graph.hetero_batch(graphs, **options)
-    assert words in str(raised.value)

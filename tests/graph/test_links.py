@@ -8,7 +8,6 @@ from graph.made import adjacency, dense
 
 import jsparse
 from jsparse import graph
-from jsparse.errors import DTypeError, PatternError, ShapeError
 
 KEY = jax.random.key(0)
 
@@ -159,37 +158,3 @@ def test_batches_of_labels_and_orders():
     assert not list(graph.link_batches(KEY, A, edges[:, :0], [2], 4))
     one, other = (next(graph.link_batches(key, A, edges, [2], 4)) for key in jax.random.split(KEY))
     assert not np.array_equal(one.edge_label_index, other.edge_label_index)
-
-
-S = jsparse.eye(6)
-EDGES = np.zeros((2, 3), int)
-
-
-@pytest.mark.parametrize(
-    "call, error, words",
-    [
-        (lambda: graph.random_link_split(KEY, np.eye(3)), DTypeError, "random_link_split"),
-        (lambda: graph.random_link_split(KEY, S, num_val=7), ShapeError, "num_val of jsparse.graph.random_link_split"),
-        (lambda: graph.random_link_split(KEY, S, num_val=1.5), ShapeError, "a float from 0.0 to 1.0"),
-        (lambda: graph.random_link_split(KEY, S, num_val=3, num_test=3), ShapeError, "leave none"),
-        (lambda: graph.random_link_split(KEY, S, 0, 1, neg_sampling_ratio=9.0), ShapeError, "there are 30"),
-        (
-            lambda: graph.random_link_split(KEY, graph.from_edges([0], [1], nodes=2), is_undirected=True),
-            PatternError,
-            "the edge 0 → 1 has no other direction",
-        ),
-        (lambda: graph.sample_links(KEY, S, EDGES[:1], [2]), ShapeError, "sources and below them targets"),
-        (lambda: graph.sample_links(KEY, S, EDGES / 2, [2]), PatternError, "float64"),
-        (lambda: graph.sample_links(KEY, S, EDGES, 2), ShapeError, "num_neighbors of jsparse.graph"),
-        (lambda: graph.sample_links(KEY, S, EDGES, []), ShapeError, "num_neighbors of jsparse.graph"),
-        (lambda: graph.sample_links(KEY, S, EDGES, [2], num_neg_samples=-1), ShapeError, "num_neg_samples"),
-        (lambda: graph.sample_links(KEY, S, EDGES, [2], edge_label=[1, 2]), ShapeError, "one for each of 3 edges"),
-        (lambda: graph.link_batches(KEY, S, EDGES, [2], 0), ShapeError, "batch_size"),
-        (lambda: graph.link_batches(KEY, S, EDGES + 6, [2], 2), PatternError, "from 0 to 5"),
-        (lambda: jax.jit(lambda e: next(graph.link_batches(KEY, S, e, [2], 2)))(EDGES), PatternError, "sample_links"),
-    ],
-)
-def test_errors(call, error, words):
-    with pytest.raises(error) as raised:
-        call()
-    assert words in str(raised.value)

@@ -10,7 +10,6 @@ from graph.made import adjacency
 
 import jsparse
 from jsparse import graph
-from jsparse.errors import DTypeError, PatternError, ShapeError
 
 KEY = jax.random.key(0)
 
@@ -176,32 +175,3 @@ def test_structured_bipartite():
     a = adjacency(columns=5)
     i, _, k = map(np.asarray, graph.structured_negative_sampling(KEY, jsparse.asarray(a)))
     assert (a[k, i] == 0).all()
-
-
-@pytest.mark.parametrize(
-    "call, error, words",
-    [
-        (lambda: graph.negative_sampling(KEY, np.eye(4)), DTypeError, "jsparse.graph.negative_sampling"),
-        (lambda: graph.negative_sampling(KEY, jsparse.eye(4), -1), ShapeError, "num_neg_samples of jsparse.graph.neg"),
-        (lambda: graph.negative_sampling(KEY, jsparse.eye(4), "all"), ShapeError, "but got 'all'"),
-        (lambda: graph.negative_sampling(KEY, jsparse.eye(4), True), ShapeError, "but got True"),
-        (lambda: graph.negative_sampling(KEY, jsparse.eye(4, 5), force_undirected=True), ShapeError, "a square matrix"),
-        (lambda: graph.negative_sampling(KEY, jsparse.eye(4, 5), bipartite=False), ShapeError, "bipartite=False"),
-        (lambda: graph.batched_negative_sampling(KEY, jsparse.eye(4)), DTypeError, "Expected a GraphBatch"),
-        (
-            lambda: graph.structured_negative_sampling(KEY, jsparse.eye(4, 5), contains_neg_self_loops=False),
-            ShapeError,
-            "a square matrix",
-        ),
-    ],
-)
-def test_errors(call, error, words):
-    with pytest.raises(error) as raised:
-        call()
-    assert words in str(raised.value)
-
-
-def test_large_static_graphs_in_programs(monkeypatch):
-    monkeypatch.setattr(graph.graphs, "MOST_CONSTANT", 5)
-    with pytest.raises(PatternError, match="negative_sampling inside jit"):
-        jax.jit(lambda key: graph.negative_sampling(key, jsparse.asarray(adjacency())))(KEY)

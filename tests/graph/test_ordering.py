@@ -10,7 +10,6 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 import jsparse
 from jsparse import graph
-from jsparse.errors import DTypeError, PatternError, ShapeError
 
 ORDER = np.array([3, 8, 0, 1, 7, 2, 6, 5, 4])
 
@@ -97,23 +96,3 @@ def test_graphs_without_edges():
         for method in ("rcm", "degree"):
             assert sorted(graph.reorder(jsparse.zeros((nodes, nodes)), method)) == list(range(nodes))
         assert graph.permute(jsparse.zeros((nodes, nodes)), list(range(nodes))).shape == (nodes, nodes)
-
-
-@pytest.mark.parametrize(
-    "call, error, words",
-    [
-        (lambda A: graph.reorder(A, "amd"), ShapeError, "'rcm' or 'degree', but got 'amd'"),
-        (lambda A: graph.reorder(A[:4]), ShapeError, "a square matrix"),
-        (lambda A: graph.reorder(np.eye(3)), DTypeError, "jsparse.graph.reorder"),
-        (lambda A: jax.jit(graph.reorder)(A.dynamic()), PatternError, "has traced ones"),
-        (lambda A: graph.permute(A, ORDER[1:]), ShapeError, "integers of shape (9,)"),
-        (lambda A: graph.permute(A, ORDER / 2), ShapeError, "integers of shape (9,)"),
-        (lambda A: graph.permute(A, ORDER + 1), ShapeError, "node 0 occurs 0 times"),
-        (lambda A: graph.permute(A, [0] * 9), ShapeError, "node 0 occurs 9 times"),
-        (lambda A: graph.permute(A[:4], ORDER), ShapeError, "a square matrix"),
-    ],
-)
-def test_errors(call, error, words):
-    with pytest.raises(error) as raised:
-        call(jsparse.asarray(adjacency()))
-    assert words in str(raised.value)

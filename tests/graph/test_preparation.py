@@ -8,7 +8,6 @@ from graph.made import adjacency, dense, variants
 
 import jsparse
 from jsparse import graph
-from jsparse.errors import DTypeError, ShapeError
 
 KINDS = ["static", "dynamic", "coo", "csc"]
 
@@ -239,26 +238,3 @@ def test_graphs_without_nodes():
     for f in (graph.add_self_loops, graph.remove_self_loops, graph.symmetrize, graph.normalize):
         assert f(A).shape == (0, 0)
     assert graph.degree(A).shape == (0,)
-
-
-@pytest.mark.parametrize(
-    "call, error, words",
-    [
-        (lambda A: graph.add_self_loops(A[:4]), ShapeError, "a square matrix"),
-        (lambda A: graph.remove_self_loops(A[:4]), ShapeError, "a square matrix"),
-        (lambda A: graph.symmetrize(A[:4]), ShapeError, "a square matrix"),
-        (lambda A: graph.normalize(A[:4]), ShapeError, "a square matrix"),
-        (lambda A: graph.normalize(A[0], "row"), ShapeError, "a matrix"),
-        (lambda A: graph.degree(np.eye(3)), DTypeError, "jsparse.graph.degree"),
-        (lambda A: graph.degree(A, 2), ShapeError, "axis of jsparse.graph.degree"),
-        (lambda A: graph.add_self_loops(A, np.ones(3)), ShapeError, "of shape (9,)"),
-        (lambda A: graph.add_self_loops(A, "one"), DTypeError, "weight of jsparse.graph"),
-        (lambda A: graph.symmetrize(A, "min"), ShapeError, "'maximum' or 'mean' or 'sum', but got 'min'"),
-        (lambda A: graph.normalize(A, "both"), ShapeError, "'symmetric' or 'row' or 'column', but got 'both'"),
-        (lambda A: graph.normalize(A, 1), ShapeError, "but got 1"),
-    ],
-)
-def test_errors(call, error, words):
-    with pytest.raises(error) as raised:
-        call(jsparse.asarray(adjacency()))
-    assert words in str(raised.value)

@@ -7,7 +7,6 @@ import pytest
 from indexing.cases import as_dense
 
 import jsparse
-from jsparse.errors import DTypeError, PatternError, ShapeError
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 ROWS, COLUMNS = np.array([3, 0, 0, -1]), [1, -7, 2]
@@ -68,13 +67,6 @@ def test_bools_are_masks_of_no_dimensions(dense, index, dynamic):
     np.testing.assert_array_equal(gradient, expected)
 
 
-def test_a_traced_bool_is_refused_by_name(dense):
-    with pytest.raises(ShapeError, match="Expected a mask that is known"):
-        jax.jit(lambda A, here: A[here])(jsparse.asarray(dense), True)
-    with pytest.raises(ShapeError, match="broadcast"):
-        jsparse.asarray(dense)[False, [0, 1]]
-
-
 @pytest.mark.parametrize(
     "index",
     [
@@ -131,33 +123,3 @@ def test_nothing_is_proportional_to_a_dimension():
     assert A[::-1][-6].nse == A[:, :, [2**40, 7]].nse == 1
     B = A[:, :, 1].dynamic(4)
     assert int(B[[7, 3]].nnz) == int(B[3].nnz) == B[:, 5::-1][3, 0] == B[[3, 4], [5, 5]].sum() == 1
-
-
-REFUSED = [
-    (np.ones(3, bool), ShapeError, r"a mask of shape \(5,\), .* but got \(3,\)"),
-    (np.ones((5, 6), bool), ShapeError, r"a mask of shape \(5, 7\), .* but got \(5, 6\)"),
-    ([0, 9], ShapeError, r"indices from -5 to 4 for dimension 0 of a tensor of shape \(5, 7\), but got 9"),
-    ((slice(None), [0, -8]), ShapeError, "indices from -7 to 6 for dimension 1 .* but got -8"),
-    (np.array([2**64 - 1], np.uint64), ShapeError, "but got 18446744073709551615"),
-    (([0, 1], [0, 1, 2]), ShapeError, r"shapes broadcast, but got \[\(2,\), \(3,\)\]"),
-    (([0], [0], [0]), ShapeError, "at most 2 indices"),
-]
-
-
-@pytest.mark.parametrize("index, error, message", REFUSED, ids=str)
-def test_refusals(dense, index, error, message):
-    for A in (jsparse.asarray(dense), jsparse.asarray(dense, dynamic=True)):
-        with pytest.raises(error, match=message):
-            A[index]
-
-
-def test_refused_masks(dense):
-    A = jsparse.asarray(dense)
-    with pytest.raises(ShapeError, match="a mask that is known"):
-        jax.jit(lambda mask: A[mask].values)(np.ones(5, bool))
-    with pytest.raises(PatternError, match="a mask that is known"):
-        jax.jit(lambda M: A[M])(A.astype(bool))
-    with pytest.raises(DTypeError, match="to hold bools, but got float32"):
-        A[A]
-    with pytest.raises(ShapeError, match=r"a mask of the shape \(5, 7\) .* but got \(2, 2\)"):
-        A[jsparse.asarray(np.ones((2, 2), bool))]

@@ -7,7 +7,6 @@ import pytest
 from indexing.cases import as_dense
 
 import jsparse
-from jsparse.errors import PatternError
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 INDICES = [2, (slice(None), 3), (slice(None, None, -2), slice(5, 1, -1)), (None, slice(1, 6), 1)]
@@ -77,12 +76,6 @@ def test_overflow_is_kept(index):
     found = made[index]
     assert found.overflowed
     assert np.isnan(found.values).all()
-
-
-def test_repeats_need_a_capacity(dense):
-    A = jsparse.asarray(dense, dynamic=True)
-    with pytest.raises(PatternError, match=r"arrays of indices that repeat coordinates.*A.take\(indices, axis, nse="):
-        A[[0, 0]]
 
 
 @pytest.mark.parametrize("index", [slice(0, 0), slice(None), slice(None, None, -1)])

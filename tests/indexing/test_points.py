@@ -7,7 +7,6 @@ import pytest
 from indexing.cases import FORMATS, random_dense
 
 import jsparse
-from jsparse.errors import LeafError, PatternError
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 COORDS = np.array([[0, 4, 5, -1, 2, 2, 0], [2, 0, 0, 0, 3, 3, -1]])
@@ -102,26 +101,3 @@ def test_coordinates_of_slots(dense):
     assert jax.vmap(lambda B: B.coords)(stacked).shape == (2, 2, B.nse)
     again = SparseTensor.from_coords(B.coords, B.values, B.shape, "csc", nse=B.nse)
     np.testing.assert_array_equal(again.todense(), dense)
-
-
-@pytest.mark.parametrize(
-    "coords, message",
-    [
-        ([0, 1], r"of shape \(2, n\), .* but got \(2,\)"),
-        ([[0], [1], [2]], r"of shape \(2, n\), .* but got \(3, 1\)"),
-        ([[0.5], [1]], "integer dtype, but got float64"),
-        ([[0], [1, 2]], "an array of coordinates, but numpy cannot"),
-    ],
-)
-def test_refusals(dense, coords, message):
-    for A in (jsparse.asarray(dense), jsparse.asarray(dense, dynamic=True)):
-        with pytest.raises(PatternError, match=message):
-            A.at_coords(coords)
-
-
-def test_leaves_are_checked(dense):
-    A = jsparse.asarray(dense, dynamic=True)
-    with pytest.raises(LeafError, match=r"values of A in A\.at_coords"):
-        SparseTensor._wrap(None, A.pattern).at_coords(COORDS)
-    with pytest.raises(LeafError, match=r"of A in A\.coords"):
-        _ = jax.tree.map(lambda leaf: leaf * 1.0, A).coords

@@ -6,7 +6,6 @@ import pytest
 from indexing.cases import as_dense
 
 from jsparse.convert.creation import asarray
-from jsparse.errors import LeafError, NotYetSupportedError, ShapeError
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 MATRIX_FORMATS = ["csr", "csc", "coo", "dcsr", "dcsc", "dense", "(i, j) -> (i : compressed, j : dense)"]
@@ -81,30 +80,6 @@ def test_the_whole_tensor_is_itself(dense):
     B = asarray(dense, dynamic=True)
     assert A[...] is A[:] is A[:, :] is A
     assert B[...] is B
-
-
-@pytest.mark.parametrize("index", ["a", 1.5, slice("a", 2), np.ones(5), [1, [2]], [None], np.array(["a"])], ids=str)
-def test_other_forms_are_refused(dense, index):
-    with pytest.raises(
-        NotYetSupportedError, match="Indexing a SparseTensor with .* is not supported yet: use integers"
-    ):
-        asarray(dense)[index]
-
-
-def test_refusals(dense):
-    A = asarray(dense)
-    with pytest.raises(ShapeError, match=r"from -5 to 4 for dimension 0 of a tensor of shape \(5, 7\), but got 5"):
-        A[5]
-    with pytest.raises(ShapeError, match="at most 2 indices and one '...'"):
-        A[1, 2, 3]
-    with pytest.raises(ShapeError, match="and one '...'"):
-        A[..., ...]
-    with pytest.raises(NotYetSupportedError, match="Tracer"):
-        jax.jit(lambda n: A[:n].values)(1)
-    with pytest.raises(NotYetSupportedError, match="Tracer"):
-        jax.jit(lambda x: A[x].values)(1.5)
-    with pytest.raises(LeafError, match=r"values of A in A\[\.\.\.\], a 5x7 tensor"):
-        SparseTensor._wrap(None, A.pattern)[1:]
 
 
 def test_slices_of_equal_patterns_share_theirs(dense):

@@ -7,7 +7,6 @@ import pytest
 from indexing.cases import as_dense
 
 import jsparse
-from jsparse.errors import DTypeError, PatternError, ShapeError
 
 FORMATS = ["csr", "csc", "coo", "(i, j) -> (i : compressed, j : dense)"]
 
@@ -96,10 +95,6 @@ def test_overflow(dense):
     taken = jax.jit(lambda rows: A.take(rows, 0, nse=2))(jnp.array([0, 2]))
     assert taken.overflowed
     assert np.isnan(taken.values).all()
-    with pytest.raises(PatternError, match=r"at most nse=2 entries .* but there are 5. Pass nse=5"):
-        A.dynamic().take([0, 2], 0, nse=2)
-    with pytest.raises(PatternError, match="nse= of at least 5"):
-        A.take([0, 2], 0, nse=2)
 
 
 def test_vectors():
@@ -108,22 +103,3 @@ def test_vectors():
     assert v.take(1) == 3
     assert jax.jit(lambda v, i: v.take(i))(v, 1) == 3
     np.testing.assert_array_equal(jax.jit(lambda v, i: v[i].todense())(v, jnp.array([3, 9, 3])), [5, 0, 5])
-
-
-REFUSED = [
-    (lambda A: A.take([0]), ShapeError, "axis= of A.take, a dimension of a tensor that has 2.*np.unravel_index"),
-    (lambda A: A.take([0], 5), ShapeError, "from -2 to 1, but got 5"),
-    (lambda A: A.take([0], 1.5), DTypeError, "axis= of A.take to be an integer, but got 1.5"),
-    (lambda A: A.take([0.5], 0), DTypeError, "to be integers, but got float64"),
-    (lambda A: A.take([True], 0), DTypeError, "to be integers, but got bool"),
-    (lambda A: A.take([9], 0), ShapeError, "indices from -5 to 4"),
-    (lambda A: A.take([0], 0, nse=-1), ShapeError, "nse= of take"),
-    (lambda A: jax.jit(lambda i: A.take(i, 0).values)(np.arange(3)), PatternError, r"that are traced.*nse=\.\.\."),
-    (lambda A: jax.jit(lambda i: A[i].values)(np.arange(3)), PatternError, r"A.take\(indices, axis, nse=\.\.\.\)"),
-]
-
-
-@pytest.mark.parametrize("taken, error, message", REFUSED)
-def test_refusals(dense, taken, error, message):
-    with pytest.raises(error, match=message):
-        taken(jsparse.asarray(dense))

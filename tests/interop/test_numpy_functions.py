@@ -3,13 +3,11 @@
 import subprocess
 import sys
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jsparse
-from jsparse import DTypeError, SparseTensor
+from jsparse import SparseTensor
 
 X = np.array([[0, 2, 0], [1, 0, 3], [0, 0, 0], [4, 5, 6]], np.float32)
 A = jsparse.asarray(X)
@@ -57,23 +55,6 @@ def test_equality_is_of_elements():
     assert np.array_equal(A, X)
     assert not np.array_equal(A, A + A)
     assert np.allclose(A, A.asformat("coo"))
-
-
-@pytest.mark.parametrize("function", [np.cumsum, np.linalg.inv, np.fft.fft, np.median, np.histogram])
-def test_functions_that_we_lack_are_refused_by_name(function):
-    with pytest.raises(DTypeError, match=rf"{function.__name__} is not defined for a SparseTensor.*A\.todense\(\)"):
-        function(A)
-
-
-@pytest.mark.parametrize(
-    ("function", "ours"),
-    [(jnp.exp, r"jsparse\.exp\(A\)"), (jnp.sum, r"jsparse\.sum\(A\)"), (jnp.cumsum, r"jsparse\.cumulative_sum\(A\)"),
-     (jnp.linalg.norm, "would make it dense"), (lambda a: jnp.add(a, 1), r"jsparse\.add\(A\)"),
-     (jax.nn.relu, r"jsparse\.maximum\(A\)"), (jnp.fft.fft, r"Write A\.map\(f\)")],
-)  # fmt: skip
-def test_refusals_of_jax_numpy_name_the_counterpart(function, ours):
-    with pytest.raises(DTypeError, match=ours):
-        function(A)
 
 
 def test_packages_that_need_extras_are_found_on_first_use():

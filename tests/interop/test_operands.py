@@ -8,7 +8,6 @@ import scipy.sparse
 from jax.experimental import sparse
 
 import jsparse
-from jsparse import NotYetSupportedError
 
 DENSE = np.array([[0, 1, 2], [3, 0, 0]], np.float32)
 OTHER = np.array([[1, 0, 0], [5, 0, -2]], np.float32)
@@ -64,18 +63,7 @@ def test_traced_and_differentiated(make):
 def test_batches_are_mapped_over():
     batch = np.stack([DENSE, OTHER])
     A = sparse.BCOO.fromdense(batch, n_batch=1)
-    with pytest.raises(NotYetSupportedError, match=r"BCOO of shape \(2, 2, 3\) with n_batch=1.*jax\.vmap"):
-        jsparse.einsum("bij,j->bi", A, X)
-    with pytest.raises(NotYetSupportedError, match="n_batch=1"):
-        jsparse.evaluate("y[b,i] = A[b,i,j] * x[j]", A=A, x=X)
-    with pytest.raises(NotYetSupportedError, match="n_batch=1"):
-        jsparse.asarray(OTHER.T) @ A
     mapped = jax.vmap(lambda A: jsparse.einsum("ij,j->i", A, X))(A)
     np.testing.assert_array_equal(mapped, batch @ X)
     flat = jsparse.einsum("bij,j->bi", A.update_layout(n_batch=0), X, out_format="dense")
     np.testing.assert_array_equal(flat, batch @ X)
-
-
-def test_other_classes_are_refused():
-    with pytest.raises(NotYetSupportedError, match="BCOO and BCSR"):
-        jsparse.einsum("ij,j->i", sparse.CSR.fromdense(DENSE), X)

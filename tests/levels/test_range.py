@@ -9,8 +9,7 @@ import pytest
 import scipy.sparse
 
 import jsparse
-from jsparse.errors import FormatError, PatternError, SubscriptError
-from jsparse.formats import Format, Pattern
+from jsparse.formats import Format
 
 RUNS = "(i, j) -> (i : dense, j : range)"
 NOTATIONS = [
@@ -131,27 +130,3 @@ def test_a_program_sorts_the_entries_of_a_result_with_ranges():
     assert "listed, then sorted" in str(jsparse.explain("ij,jk->ik", a, b, out_format=RUNS, nse=36))
     out = jsparse.einsum("ij,jk->ik", a, b, out_format=RUNS, nse=36)
     np.testing.assert_array_equal(out.todense(), a.todense() @ b.todense())
-
-
-@pytest.mark.parametrize(
-    "arrays, message",
-    [
-        (([0, 2, 2], [1, 0, 0]), "starts of level 1 to be 2 long, one for each parent, but got 3"),
-        (([0, 2], [1, 0]), "pointers of level 1 to be 3 long"),
-        (([0, 2, 1], [1, 0]), "never to decrease"),
-        (([1, 2, 2], [1, 0]), "to start at 0"),
-        (([0, 2, 2], [2, 0]), r"runs of coordinates of level 1 to lie in \[0, 3\), but got the run of 2 .* from 2 on"),
-        (([0, 2, 2], [-1, 0]), "from -1 on at 0"),
-        (([0, 2, 2], [1, 1]), "an empty run starts at 0"),
-    ],
-)
-def test_wrong_arrays(arrays, message):
-    with pytest.raises(PatternError, match=message):
-        Pattern((2, 3), RUNS, arrays)
-
-
-def test_invalid_formats():
-    with pytest.raises(FormatError, match="above the singleton level of dimension 1"):
-        jsparse.asarray(np.eye(3), format="(i, j) -> (i : range, j : singleton)")
-    with pytest.raises(SubscriptError, match="range level without nonunique"):
-        jsparse.asarray(np.eye(3), format="(i, j) -> (i : dense, j : range(nonunique))")

@@ -107,23 +107,6 @@ def test_arrays_may_contain_anything():
             assert {len(array) for array in others} == {ends[-1]}
 
 
-def test_refusals():
-    pointers, coordinates = np.array([0, 1], np.int32), np.array([3], np.int32)
-    level = (pointers, coordinates)
-    with pytest.raises(TypeError, match="of one type"):
-        _native.take_segments(pointers, coordinates.astype(np.int64))
-    with pytest.raises(ValueError, match="at least one pointer"):
-        _native.take_segments(pointers[:0], coordinates)
-    with pytest.raises(ValueError, match="items for at least one start"):
-        _native.take_segments(pointers, coordinates, starts=pointers)
-    with pytest.raises(ValueError, match="a shift for each part"):
-        _native.join_segments([level], [])
-    with pytest.raises(ValueError, match="at least one part"):
-        _native.join_segments([], [])
-    with pytest.raises(ValueError, match="the same parents"):
-        _native.join_segments([level, (np.zeros(3, np.int32), coordinates)], [0, 0])
-
-
 @pytest.mark.parametrize("shape", [(7,), (5, 8), (300, 900), (3, 4, 5)])
 @pytest.mark.parametrize("dtype", [np.float32, np.complex128, np.int8, np.float16, np.bool_])
 def test_scattering_agrees_with_numpy(shape, dtype):

@@ -84,50 +84,6 @@ def test_without_segments_and_without_entries():
         assert (ends.tolist(), len(positions)) == ([0, 0, 0], 0)
 
 
-GOOD = (np.array([0, 2, 4]), [np.array([0, 3, 1, 2])], [(0, 1, 4)], None)
-
-
-@pytest.mark.parametrize(
-    "at, bad",
-    [
-        (0, np.zeros(0, int)),
-        (0, np.array([0, 2, 5])),
-        (0, np.array([0, 3, 2])),
-        (0, np.array([-1, 2, 4])),
-        (0, np.array([0, 2**62, 4])),
-        (1, []),
-        (1, [np.zeros(4, int)] * 2),
-        (1, [np.zeros(3, int)]),
-        (2, [(0, 0, 2)]),
-        (2, [(0, 1, -1)]),
-        (2, [(-1, 1, 2)]),
-        (2, [(1, -1, 3)]),
-        (2, [(5, 2**62, 4)]),
-        (2, [(0, 1, 2**63 - 1), (0, 1, 4)]),
-        (3, np.array([2])),
-        (3, np.array([0, -1])),
-        (3, np.array([2**62])),
-    ],
-)
-def test_refuses(at, bad):
-    _native.select_segments(*GOOD)
-    with pytest.raises(ValueError, match="Expected"):
-        _native.select_segments(*GOOD[:at], bad, *GOOD[at + 1 :])
-
-
-def test_refuses_slices_that_do_not_fit_the_type():
-    pointers, column = np.array([0, 1], np.int32), np.array([3], np.int32)
-    for given in [(0, 1, 2**31 + 1), (2**31, -1, 2), (0, 2**31, 2)]:
-        with pytest.raises(ValueError, match="fit the index arrays"):
-            _native.select_segments(pointers, [column], [given])
-
-
-def test_refuses_more_entries_than_the_type_counts():
-    pointers, column = np.array([0, 2**16], np.int32), np.arange(2**16, dtype=np.int32)
-    with pytest.raises(ValueError, match="no more entries than the type"):
-        _native.select_segments(pointers, [column], [(0, 1, 2**16)], np.zeros(2**15 + 1, np.int32))
-
-
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize("levels", [1, 2, 3])
 def test_coordinates_that_are_not_sorted(dtype, levels):
@@ -152,19 +108,3 @@ def test_coordinates_that_are_not_sorted(dtype, levels):
         for column, (_, _, size) in zip(columns, slices, strict=True):
             assert ((column >= 0) & (column < size)).all()
     assert refused or levels > 1  # the last levels of chains are tested entry by entry
-
-
-@pytest.mark.parametrize("at", [0, 1, 3])
-def test_refuses_other_arrays(at):
-    given = [GOOD[0], GOOD[1][0], GOOD[2], np.array([0, 1])]
-    for bad in (
-        given[at].astype(np.int32),
-        given[at].astype(np.float64),
-        given[at].astype(">i8"),
-        np.repeat(given[at], 2)[::2],
-        given[at][None],
-        np.frombuffer(b"\0" + given[at].tobytes(), np.int8)[1:].view(np.int64),
-    ):
-        pointers, column, slices, parents = [*given[:at], bad, *given[at + 1 :]]
-        with pytest.raises(TypeError, match="Expected"):
-            _native.select_segments(pointers, [column], slices, parents)

@@ -16,8 +16,6 @@ from jsparse.compiler.runtime.bound_arrays import OPERAND
 from jsparse.compiler.runtime.kernel_call import kernel_of, run_recipe
 from jsparse.compiler.runtime.recipe import digest, read_recipe
 from jsparse.compiler.signature import BufferType, Length, element_code, encode_buffers, static_buffer_type
-from jsparse.primitives.execute import make_plan
-from jsparse.primitives.kernel import kernel_p
 
 N = Length(0, "n")
 
@@ -57,12 +55,6 @@ def test_buffers_of_length_zero() -> None:
     types = [BufferType("float32", (N.times(0),)), BufferType("int32", (N,))]
     assert fits(types, ("float32", (0,)), ("int32", (7,)))
     assert not fits(types, ("float32", (1,)), ("int32", (7,)))
-
-
-@pytest.mark.parametrize("code", [[], [1], [1, 0, 5], [1, 0, 5, 1], [1, 0, 5, 1, 0, 1, 0], [2, 0, 5, 0], [1, 99, 5, 0]])
-def test_invalid_signatures(code: list[int]) -> None:
-    with pytest.raises(ValueError, match="Expected the signature of a kernel"):
-        _native.check_buffers(code, [(element_code("int32"), (3,))])
 
 
 def test_buffer_types_follow_the_formats() -> None:
@@ -149,13 +141,3 @@ def test_offsets_of_values_are_counted_where_they_are_bound() -> None:
     short = jax.ffi.ffi_call("jsparse_kernel", jax.ShapeDtypeStruct((34,), jnp.float32))
     with pytest.raises(jax.errors.JaxRuntimeError, match="jsparse: expected buffer"):
         jax.block_until_ready(short(A.values, B.values, jnp.zeros(64, jnp.int32), **given))
-
-
-def test_lowering_compares() -> None:
-    A, X = asarray(np.eye(5, 7, dtype=np.float32)), jnp.ones((7, 3), jnp.float32)
-    jaxpr = jax.make_jaxpr(lambda A: A @ X)(A)
-    spec = next(eqn.params["spec"] for eqn in jaxpr.jaxpr.eqns if "spec" in eqn.params)
-    _, call = make_plan(spec, ("float32",) * 3)
-    wrong = {"call": call, "results": (((5, 4), np.dtype(np.float32)),), "patterns": (A.pattern,)}
-    with pytest.raises(ValueError, match="Expected buffer"):
-        jax.jit(lambda *x: kernel_p.bind(*x, **wrong)).lower(A.values, X)

@@ -69,15 +69,3 @@ def test_results_and_gradients(kv_heads: int, dynamic: bool) -> None:
     ]
     for found, wanted in zip(*map(jax.tree.leaves, slopes), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
-
-
-def test_errors() -> None:
-    given = params(HEADS)
-    with pytest.raises(jsparse.ShapeError, match=r"Expected context \(..., length, in\) and kernels"):
-        multi_head_attention(X, CONTEXT[..., :5], PATTERN, **given)
-    with pytest.raises(jsparse.ShapeError, match=r"an output kernel \(heads, dim, out\) .* for 4 heads of 3"):
-        multi_head_attention(X, CONTEXT, PATTERN, **{**given, "out": Projection(normal(HEADS, DIM + 1, OUT))})
-    with pytest.raises(jsparse.ShapeError, match=r"a table \(heads, 2 d \+ 1\)"):
-        relative_bias(jnp.zeros((4, 6)), PATTERN)
-    with pytest.raises(jsparse.ShapeError, match=r"a mask \(n, m\) in relative_bias"):
-        relative_bias(jnp.zeros((4, 5)), np.ones((3, 3)))

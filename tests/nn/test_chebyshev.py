@@ -7,7 +7,6 @@ import pytest
 from nn.graphs import graph_of, normal, weights
 
 from jsparse import nn
-from jsparse.errors import ShapeError
 
 N, F, K = 11, 4, 5
 
@@ -77,17 +76,3 @@ def test_narrow_floats_are_rounded_once():
     wide = nn.cheb_conv(graph_of(A.astype(jnp.float32), "static"), x.astype(jnp.float32), kernel.astype(jnp.float32))
     assert found.dtype == jnp.bfloat16
     np.testing.assert_array_equal(found, wide.astype(jnp.bfloat16))
-
-
-def test_errors():
-    graph, x = graph_of(symmetric(), "static"), normal(1, N, F)
-    with pytest.raises(ShapeError, match=r"kernel \(K, 4, out\) in cheb_conv"):
-        nn.cheb_conv(graph, x, normal(2, 3, F + 1, 2))
-    with pytest.raises(ShapeError, match="lambda_max=, the largest eigenvalue of D - A"):
-        nn.cheb_conv(graph, x, normal(2, 3, F, 2), normalize=False)
-    with pytest.raises(ShapeError, match="positive lambda_max in ChebConv"):
-        nn.ChebConv(F, 2, 3, lambda_max=0.0)
-    with pytest.raises(ShapeError, match="Expected order to be a positive integer in ChebConv"):
-        nn.ChebConv(F, 2, 0)
-    with pytest.raises(ShapeError, match="square"):
-        nn.cheb_conv(graph_of(weights(N, N - 1), "static"), normal(1, N - 1, F), normal(2, 3, F, 2))

@@ -5,10 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from nn import formulas
-from nn.graphs import check, graph_of, normal, weights
+from nn.graphs import check, normal, weights
 
 import jsparse
-from jsparse.errors import DTypeError, ShapeError
 
 N, M, F, G = 9, 7, 5, 3
 KINDS = ["static", "dynamic", "pattern"]
@@ -155,60 +154,3 @@ def test_attention_pooling():
     slopes = jax.grad(lambda s: jsparse.nn.attention_pool(x, s, graph_of_node, 3)[0].sum())(scores)
     expected = jax.grad(lambda s: (jax.nn.softmax(s) @ x[:2]).sum())(scores[:2])
     np.testing.assert_allclose(slopes[:2], expected, rtol=1e-4, atol=1e-6)
-
-
-A = graph_of(weights(N, N), "static")
-WRONG = {
-    "features of targets": lambda: jsparse.nn.sage_conv(A, (normal(1, N, F), normal(1, M, F)), normal(2, F, G)),
-    "features of other nodes": lambda: jsparse.nn.gcn_conv(A, normal(1, M, F), normal(2, F, G)),
-    "a kernel of other features": lambda: jsparse.nn.gcn_conv(A, normal(1, N, F), normal(2, G, F)),
-    "a pool kernel": lambda: jsparse.nn.sage_conv(A, normal(1, N, F), normal(2, F, G), reduction="pool", pool=(1, 0)),
-    "a reduction": lambda: jsparse.nn.aggregate(A, normal(1, N, F), "median"),
-    "relations": lambda: jsparse.nn.rgcn_conv(A, normal(1, N, F), normal(2, 1, F, G)),
-    "a graph that is not square": lambda: jsparse.nn.gcn_conv(
-        graph_of(weights(N, M), "static"), normal(1, N, F), normal(2, F, G)
-    ),
-    "three arrays": lambda: jsparse.nn.gin_conv(A, (1, 2, 3), jnp.tanh),
-    "other targets": lambda: jsparse.nn.gin_conv(A, (normal(1, N, F), normal(1, N, G)), jnp.tanh),
-    "floats as graphs": lambda: jsparse.nn.pool(normal(1, N, F), jnp.ones(N), 2),
-    "scores": lambda: jsparse.nn.attention_pool(normal(1, N, F), normal(1, M), jnp.zeros(N, int), 2),
-    "bases": lambda: jsparse.nn.basis_kernel(normal(1, 3, 2), normal(2, 3, F, G)),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_errors(name):
-    with pytest.raises(ShapeError, match="Expected"):
-        WRONG[name]()
-
-
-def test_dense_graphs_are_refused():
-    for layer in (jsparse.nn.gcn_conv, jsparse.nn.sage_conv):
-        with pytest.raises(DTypeError, match="jsparse.asarray"):
-            layer(weights(N, N), normal(1, N, F), normal(2, F, G))
-
-
-def test_sparse_features_are_refused_where_a_function_needs_arrays():
-    """The graph and the features in the wrong order, or sparse features: the error names the layer and the argument."""
-    graph, x, w = jsparse.asarray(weights(N, N)), normal(1, N, F), normal(2, F, G)
-    nn = jsparse.nn
-    for name, call in {
-        "gcn_conv": lambda: nn.gcn_conv(x, graph, w),
-        "rgcn_conv": lambda: nn.rgcn_conv(x, graph, w),
-    }.items():
-        with pytest.raises(DTypeError, match=rf"Expected a sparse graph as the first argument of {name}\(graph, x\)"):
-            call()
-    for name, call in {
-        "aggregate": lambda: nn.aggregate(graph, graph),
-        "edge_conv": lambda: nn.edge_conv(graph, graph, jnp.tanh),
-        "gin_conv": lambda: nn.gin_conv(graph, graph, jnp.tanh),
-        "pool": lambda: nn.pool(graph, np.zeros(N, int), 1),
-    }.items():
-        with pytest.raises(
-            DTypeError, match=rf"Expected features \(nodes.* of {name} as an array, but got a SparseTensor"
-        ):
-            call()
-    with pytest.raises(DTypeError, match="reduction 'max' of sage_conv"):
-        nn.sage_conv(graph, graph, normal(2, N, G), reduction="max")
-    with pytest.raises(DTypeError, match=r"Expected x .* of top_k_activations as an array, but got a SparseTensor"):
-        nn.top_k_activations(graph, graph)

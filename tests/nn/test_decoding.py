@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jsparse
-from jsparse import PatternError, ShapeError, SparseTensor
+from jsparse import ShapeError, SparseTensor
 from jsparse.nn import KVCache, Projection, attention_step, multi_head_attention
 from jsparse.ops.attention import decoding
 
@@ -120,8 +120,6 @@ def test_sequences_that_are_shorter_than_the_mask(mask, options):
     of_linen = jsparse.linen.SparseAttention(mask, HEADS, **options)
     variables = of_linen.init(jax.random.key(0), X)
     close(of_linen.apply(variables, X[:, :9]), of_linen.apply(variables, X)[:, :9])
-    with pytest.raises(ShapeError, match="Expected keys like queries"):
-        layer(jnp.concatenate([X, X[:, :1]], axis=1))
 
 
 def test_shorter_queries_and_shorter_contexts():
@@ -269,23 +267,9 @@ def test_a_loop_writes_its_cache_in_place(batch):
 
 def test_wrong_input():
     layer = jsparse.nnx.SparseAttention(MASK, HEADS, FEATURES, rngs=nnx.Rngs(0), decode=True)
-    with pytest.raises(ShapeError, match="Call init_cache"):
-        layer(X[:, :1])
-    layer.init_cache((BATCH, N - 1, FEATURES))
-    with pytest.raises(ShapeError, match="KV cache of shape"):
-        layer(X[:, :1])
     layer.init_cache(X.shape)
-    with pytest.raises(ShapeError, match="1 to 20 positions"):
-        layer(X[:, :0])
-    with pytest.raises(ShapeError, match="1 to 20 positions"):
-        layer(jnp.concatenate([X, X], axis=1))
     layer(X[:, :19])
     with pytest.raises(ShapeError, match=r"19 positions are written already, and x \(2, 2, 16\) has 2"):
         layer(X[:, :2])
     assert jnp.isnan(step(layer, X[:, :2])).all()
     layer.init_cache(X.shape)
-    with pytest.raises(ShapeError, match="got a context"):
-        layer(X[:, :1], X)
-    for mask in (jsparse.pattern.window(N, 2), jsparse.pattern.causal(N - 1, N)):
-        with pytest.raises(PatternError, match="Expected a causal mask"):
-            layer(X[:, :1], mask=mask)

@@ -12,7 +12,6 @@ import jsparse
 import jsparse.linen
 import jsparse.nnx
 from jsparse import nn
-from jsparse.errors import ShapeError
 from jsparse.nn import Projection
 
 N, F, H, D = 9, 3, 2, 3
@@ -216,47 +215,3 @@ def test_grouped_queries_with_a_pattern_for_each_head():
         *(jax.grad(lambda *x, f=f: (f(*x) ** 2).sum(), (0, 1, 2))(q, k, v) for f in (ours, dense)), strict=True
     ):
         np.testing.assert_allclose(mine, exact, rtol=1e-4, atol=1e-5)
-
-
-X, KERNEL = normal(1, N, F), KERNELS[0]
-OTHER_EDGES = jsparse.SparseTensor(jnp.ones(2 * N), jsparse.eye(N).pattern.extended([2]))
-THREE = (Projection(KERNEL),) * 3
-SHAPES = {
-    "gate": lambda: nn.transformer_conv(
-        GRAPH, X, *THREE, Projection(normal(2, F, H * D)), gate=jnp.ones((3 * H * D, 1))
-    ),
-    "root": lambda: nn.transformer_conv(GRAPH, X, *THREE, Projection(normal(2, F, 1))),
-    "query bias": lambda: nn.transformer_conv(GRAPH, X, Projection(KERNEL, jnp.ones(D)), *THREE[1:]),
-    "bias .* gcn_conv": lambda: nn.gcn_conv(GRAPH, X, normal(2, F, 4), jnp.ones((1, 4))),
-    "bias .* sage_conv": lambda: nn.sage_conv(GRAPH, X, normal(2, F, 4), None, jnp.ones(1)),
-    "bias .* gat_conv": lambda: nn.gat_conv(GRAPH, X, *KERNELS, jnp.ones((H, D))),
-    "bias_target .* gatv2_conv": lambda: nn.gatv2_conv(GRAPH, X, KERNEL, KERNEL, KERNELS[1], bias_target=1.0),
-    "attention_source": lambda: nn.gat_conv(GRAPH, X, KERNEL, jnp.ones((1, D)), KERNELS[2]),
-    "attention .* gatv2_conv": lambda: nn.gatv2_conv(GRAPH, X, KERNEL, KERNEL, jnp.ones(D)),
-    "kernel_target .* gat_conv": lambda: nn.gat_conv(GRAPH, X, *KERNELS, kernel_target=normal(1, F, H, D + 1)),
-    "edge_features": lambda: nn.gatv2_conv(
-        GRAPH, X, KERNEL, KERNEL, KERNELS[1], edge_features=OTHER_EDGES, edge_kernel=jnp.ones((2, H, D))
-    ),
-    "features of edges": lambda: nn.gatv2_conv(
-        GRAPH, X, KERNEL, KERNEL, KERNELS[1], edge_features=jnp.ones(GRAPH.nse), edge_kernel=jnp.ones((1, H, D))
-    ),
-    "eps": lambda: nn.gin_conv(GRAPH, X, jnp.tanh, jnp.ones(N)),
-    "mlp of edge_conv": lambda: nn.edge_conv(GRAPH, X, lambda x: x[:, :, None]),
-    "fraction from 0 to 1": lambda: jsparse.nnx.PrunedLinear(4, 4, rngs=nnx.Rngs(0)).prune(float("nan")),
-    r"x \(\.\.\., 4\) in PrunedLinear": lambda: jsparse.nnx.PrunedLinear(4, 4, rngs=nnx.Rngs(0))(jnp.ones(3)),
-}
-
-
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("message", SHAPES)
-def test_parameters_of_other_shapes(message):
-    with pytest.raises(ShapeError, match=f"Expected .*{message}|Expected {message}"):
-        SHAPES[message]()
-
-
-def test_parameters_that_are_no_arrays():
-    for kernel in (None, "words", np.array([["a"]])):
-        with pytest.raises(jsparse.DTypeError, match="kernel .* of gcn_conv as an array of numbers"):
-            nn.gcn_conv(GRAPH, X, kernel)
-    with pytest.raises(jsparse.DTypeError, match="attention .* of gatv2_conv as an array of numbers"):
-        nn.gatv2_conv(GRAPH, X, KERNEL, KERNEL, None)

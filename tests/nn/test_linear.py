@@ -71,19 +71,6 @@ def test_sparse_inputs(dtype) -> None:
             np.testing.assert_allclose(np.asarray(one, float), expected, tolerance, tolerance, err_msg=name)
 
 
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        ((X, np.ones((12, 7))), "Expected a SparseTensor as the weight of linear, but got a ndarray"),
-        ((X[..., :11], weight()), r"Expected x \(..., in\) and a weight \(in, out\) in linear, but got x \(2, 5, 11\)"),
-        ((X, weight(), BIAS[:6]), r"Expected a bias \(7,\) in linear, but got \(6,\)"),
-    ],
-)
-def test_errors(arguments: tuple, message: str) -> None:
-    with pytest.raises(jsparse.JsparseError, match=message):
-        jsparse.nn.linear(*arguments)
-
-
 def largest_of_groups(w: np.ndarray, n: int, m: int, axis: int) -> np.ndarray:
     """The n largest magnitudes of each group by Python's numbers, with NaN as the largest; 0 elsewhere."""
     expected = np.zeros_like(w)
@@ -119,8 +106,6 @@ def test_n_of_m_keeps_the_largest_of_each_group(dtype: str) -> None:
         assert not f(w).is_dynamic
         assert jax.jit(f)(w).is_dynamic
         assert not jax.jit(lambda f=f: f(w))().is_dynamic
-    with pytest.raises(jsparse.ShapeError, match="multiple of m"):
-        jsparse.nn.n_of_m(w, 2, 5)
 
 
 @pytest.mark.parametrize(
@@ -151,12 +136,7 @@ def test_n_of_m_is_differentiable_and_maps() -> None:
         np.testing.assert_array_equal(one, largest_of_groups(np.asarray(given), 2, 4, 0))
 
 
-def test_n_of_m_refuses() -> None:
-    for n, m in ((0, 4), (5, 4), (True, 4), (1.0, 4), (1, -4)):
-        with pytest.raises(jsparse.ShapeError, match="in n_of_m"):
-            jsparse.nn.n_of_m(X[0].T, n, m)
-    with pytest.raises(jsparse.DTypeError, match="the weight of n_of_m"):
-        jsparse.nn.n_of_m(jsparse.asarray(X[0]), 1, 1)
+def test_n_of_m_takes_integers_of_numpy() -> None:
     assert jsparse.nn.n_of_m(np.ones((4, 2), np.float32), np.int64(1), np.int64(4)).nse == 2
 
 
@@ -167,5 +147,3 @@ def test_gradual_sparsity() -> None:
     )
     expected = 0.95 - 0.75 * (1 - np.clip((steps - 3) / 20, 0, 1)) ** 3
     np.testing.assert_allclose(found, expected, rtol=1e-6)
-    with pytest.raises(jsparse.ShapeError, match="begin < end"):
-        jsparse.nn.gradual_sparsity(0, begin=3, end=3, final=0.5)

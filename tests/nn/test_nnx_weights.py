@@ -75,8 +75,6 @@ def test_rewiring_keeps_the_number_of_entries_and_compiles_nothing() -> None:
         grown = places(layer) & ~kept
         assert candidates[grown].min() >= np.sort(candidates.ravel())[-grown.sum()]
     assert traces == 1
-    with pytest.raises(jsparse.PatternError):
-        SparseLinear(20, 6, density=0.3, rngs=nnx.Rngs(0)).rewire(jnp.ones((20, 6)), 5)
 
 
 COMPILED = []  # grows with each program that XLA compiles
@@ -109,8 +107,6 @@ def test_a_schedule_of_rewiring_compiles_once(jitted: bool) -> None:
         if number == 1:
             compiled = len(COMPILED)
     assert len(COMPILED) == compiled
-    with pytest.raises(jsparse.ShapeError, match="count in SparseLinear.rewire"):
-        layer.rewire(scores, total + 1)
 
 
 def test_a_pruned_dense_layer() -> None:
@@ -119,10 +115,6 @@ def test_a_pruned_dense_layer() -> None:
     layer = SparseLinear.of(kernel, dense.bias[...])
     largest = np.abs(np.asarray(dense.kernel[...])) >= np.sort(np.abs(np.asarray(dense.kernel[...])).ravel())[-30]
     np.testing.assert_allclose(layer(X), X @ (dense.kernel[...] * largest), rtol=1e-5, atol=1e-5)
-    with pytest.raises(jsparse.DTypeError, match="a SparseTensor in SparseLinear.of, but got a"):
-        SparseLinear.of(dense.kernel[...])
-    with pytest.raises(jsparse.ShapeError, match="Expected a density above 0"):
-        SparseLinear(20, 6, density=0, rngs=nnx.Rngs(0))
 
 
 MASK = jsparse.pattern.window(12, 2) | jsparse.pattern.global_(12, 1)
@@ -163,10 +155,3 @@ def test_a_block_trains_splits_and_merges(dynamic: bool) -> None:
     np.testing.assert_array_equal(block(x), block(x))
     merged = nnx.merge(*nnx.split(block))
     np.testing.assert_array_equal(merged(x), block(x))
-
-
-def test_errors_of_attention() -> None:
-    with pytest.raises(jsparse.ShapeError, match="a multiple of num_heads"):
-        SparseAttention(MASK, 3, 8, rngs=nnx.Rngs(0))
-    with pytest.raises(jsparse.ShapeError, match="as the mask of SparseAttention, but got ndarray"):
-        SparseAttention(np.ones((12, 12)), 4, 8, rngs=nnx.Rngs(0))

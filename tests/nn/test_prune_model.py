@@ -52,9 +52,6 @@ def test_of_linear_general(sizes):
     close(layer(x), dense(x))
     merged = nnx.merge(*nnx.split(layer))
     close(merged(x), dense(x))
-    if len(dense.in_features) > 1:
-        with pytest.raises(jsparse.ShapeError, match=r"Expected x \(\.\.\., 4, 4\) in SparseLinear"):
-            layer(X)
 
 
 @pytest.mark.parametrize(
@@ -82,43 +79,6 @@ def test_the_parameters_of_the_new_layer_are_its_own():
     layer = SparseLinear.of(dense)
     layer.bias[...] = layer.bias[...] + 1
     close(dense.bias[...], np.zeros(6))
-
-
-WRONG = {
-    "a bias": (lambda: SparseLinear.of(nnx.Linear(2, 3, rngs=nnx.Rngs(0)), jnp.ones(3)), "DTypeError", "has its own"),
-    "percent": (lambda: SparseLinear.of(nnx.Linear(2, 3, rngs=nnx.Rngs(0)), sparsity=90), "ShapeError", "from 0 to 1"),
-    "no number": (lambda: prune_model(nnx.Linear(2, 3, rngs=nnx.Rngs(0)), "0.9"), "ShapeError", "from 0 to 1"),
-    "an array": (lambda: SparseLinear.of(jnp.ones((2, 3))), "DTypeError", "jsparse.asarray"),
-    "another layer": (lambda: SparseLinear.of(nnx.Embed(2, 3, rngs=nnx.Rngs(0))), "DTypeError", "got a Embed"),
-    "no layers": (lambda: prune_model(nnx.Embed(2, 3, rngs=nnx.Rngs(0)), 0.9), "DTypeError", "no sparse Embed"),
-    "none chosen": (
-        lambda: prune_model(nnx.Linear(2, 3, rngs=nnx.Rngs(0)), 0.9, where=nnx.PathContains("mlp")),
-        "DTypeError",
-        "not chosen by where=",
-    ),
-    "a function": (
-        lambda: prune_model(nnx.Linear(2, 3, rngs=nnx.Rngs(0)), lambda path, layer: 0.5, across_layers=True),
-        "DTypeError",
-        "but got a function",
-    ),
-    "traced": (
-        lambda: nnx.jit(lambda layer: SparseLinear.of(layer)(jnp.ones(2)))(nnx.Linear(2, 3, rngs=nnx.Rngs(0))),
-        "ShapeError",
-        "outside jit",
-    ),
-    "sharding": (
-        lambda: SparseLinear.of(nnx.Linear(2, 3, rngs=nnx.Rngs(0)))(jnp.ones(2), jax.P("x")),
-        "NotYetSupportedError",
-        "out_sharding=None",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_wrong_arguments(case):
-    call, kind, message = WRONG[case]
-    with pytest.raises(getattr(jsparse, kind), match=message):
-        call()
 
 
 class Lora(nnx.Linear):
@@ -258,5 +218,3 @@ def test_a_state_belongs_to_its_format():
     dense = nnx.Linear(16, 6, rngs=nnx.Rngs(0))
     by_columns, by_rows = SparseLinear.of(dense, sparsity=0.5), SparseLinear.of(dense, sparsity=0.5, format="csr")
     close(by_rows(X), by_columns(X))
-    with pytest.raises(jsparse.PatternError, match="belongs to another pattern"):
-        nnx.update(by_columns, nnx.state(by_rows))

@@ -8,7 +8,6 @@ from nn.graphs import normal
 
 import jsparse
 from jsparse import graph, nn
-from jsparse.errors import ShapeError
 from jsparse.nn import EdgeAttention, Projection
 
 N, F, H, D, E = 6, 4, 2, 3, 5
@@ -167,8 +166,3 @@ def test_summed_edges_are_attended_to_once():
     once = graph.from_edges(*np.unique(np.stack([SOURCE, TARGET]), axis=1), nodes=N)
     for layer in (lambda g: nn.gat_conv(g, X, V, *VECTORS), lambda g: nn.edge_conv(g, X, jnp.tanh, reduction="mean")):
         np.testing.assert_allclose(layer(SUMMED), layer(once), rtol=1e-6)
-
-
-def test_functions_of_matrices_say_how_to_add_kept_edges_up():
-    with pytest.raises(ShapeError, match=r"square matrix(.|\n)*A.sum\(2\) adds up"):
-        graph.normalize(KEPT)

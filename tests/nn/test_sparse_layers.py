@@ -11,7 +11,6 @@ from nn.graphs import normal
 import jsparse
 import jsparse.linen
 import jsparse.nnx
-from jsparse.errors import DTypeError, PatternError, ShapeError
 
 IDS = jnp.array([[1, 1, -1], [5, 20, 3], [-1, -1, 40]])
 
@@ -151,17 +150,6 @@ def test_states_of_blocks_are_those_of_tensors_of_blocks():
     np.testing.assert_array_equal(layer.kernel.tensor.values, 2 * values)
 
 
-@pytest.mark.parametrize(
-    "transposed, shape", [(True, (24, 20)), (False, (23, 20))], ids=["transposed", "blocks that exceed the shape"]
-)
-def test_states_of_other_blocks_are_refused(transposed, shape):
-    ones = jsparse.asarray(np.ones(shape, np.float32), format="bsr(4, 5)")
-    blocks = ones.pattern.on_levels
-    other = jsparse.nnx.SparseParam(jsparse.SparseTensor(jnp.ones(blocks.nse), blocks))
-    with pytest.raises(PatternError, match="another pattern"):
-        nnx.update(jsparse.nnx.SparseParam(ones.T if transposed else ones), nnx.state(other))
-
-
 def test_a_layer_made_in_a_program():
     """The positions of its blocks are traced, so its kernel is dynamic."""
 
@@ -214,10 +202,6 @@ def test_pruning():
         groups = np.abs(np.asarray(layer.linear.kernel[...])).reshape(4, 4, 10)
         mask = np.asarray(layer.mask[...]).reshape(4, 4, 10)
         np.testing.assert_array_equal(mask, groups == groups.max(1, keepdims=True))
-    with pytest.raises(ShapeError, match="outside jit"):
-        nnx.jit(lambda layer: layer.to_sparse()(x))(layer)
-    with pytest.raises(ShapeError, match="positive integers n and m"):
-        layer.prune_n_of_m(1.5, 4)
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.float16])
@@ -249,29 +233,3 @@ def test_encoders():
         expected = block(expected)
     np.testing.assert_array_equal(encoder(x), encoder.norm(expected))
     assert np.abs(encoder(x, mask=jsparse.pattern.full((12, 12))) - encoder(x)).max() > 1e-3
-
-
-WRONG = {
-    "ids": lambda: jsparse.nn.embedding_bag(normal(1, 20, 4), jnp.ones((2, 3))),
-    "weights": lambda: jsparse.nn.embedding_bag(normal(1, 20, 4), IDS, jnp.ones(3)),
-    "experts": lambda: jsparse.nn.route(normal(1, 4, 3), 4),
-    "softmax_over": lambda: jsparse.nn.route(normal(1, 4, 3), 2, softmax_over="some"),
-    "kernels": lambda: jsparse.nn.mixture_of_experts(
-        normal(1, 4, 3), jsparse.nn.route(normal(1, 4, 3), 1), normal(1, 3, 5, 6), normal(1, 3, 6, 5)
-    ),
-    "k": lambda: jsparse.nn.top_k_activations(normal(1, 4, 3), 0),
-    "a block": lambda: jsparse.nnx.BlockSparseLinear(24, 20, block=(5, 5), density=0.5, rngs=nnx.Rngs(0)),
-    "sizes of blocks": lambda: jsparse.nn.block_linear(normal(1, 4, 3), jsparse.zeros((2, 2, 2, 2))),
-    "a tensor of blocks": lambda: jsparse.nn.block_linear(normal(1, 4, 3), jsparse.zeros((3, 3, 3))),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_errors(name):
-    with pytest.raises(ShapeError, match="Expected"):
-        WRONG[name]()
-
-
-def test_dense_blocks_are_refused():
-    with pytest.raises(DTypeError, match="SparseTensor"):
-        jsparse.nn.block_linear(normal(1, 4, 6), normal(2, 2, 2, 3, 3))

@@ -10,7 +10,6 @@ from patterns.masks import FORMATS, check, mask_of, of_mask, storable
 
 import jsparse
 from jsparse import Format, Pattern, pattern
-from jsparse.errors import DTypeError, NotYetSupportedError, PatternError, ShapeError
 from jsparse.pattern import RUNS
 
 OPERATIONS = {
@@ -147,14 +146,10 @@ def test_huge_runs_are_never_listed():
     assert (causal - near).nse == causal.nse - near.nse
     assert window - causal == pattern.window(n, 0, 3) - pattern.window(n, 0)
     assert (pattern.full((n, n), format="dense") - causal).nse == n * (n - 1) // 2
-    with pytest.raises(ShapeError, match="memory, but it takes"):
-        causal - pattern.global_(n, [n // 2])
     large = pattern.full((2**40, 2**20), format="dense")
     few = Pattern.from_coordinates([[5, 2**39], [7, 8]], large.shape, "dcsr")[0]
     assert few & large == few
     assert (few - large).nse == 0
-    with pytest.raises(PatternError, match="Make some of the dense levels compressed"):
-        large & few  # csr, like any part of a dense matrix
     assert large | few is large
     assert (large - large).nse == 0
 
@@ -177,10 +172,6 @@ def test_composed_operands_become_csr(format):
             check(found, of_masks(own, other))
             assert found.format == Format.of("csr", 2)
     assert blocks[1] == pattern.full(8)
-    with pytest.raises(DTypeError, match="at both sides"):
-        blocks | 3
-    with pytest.raises(NotYetSupportedError, match="a static pattern"):
-        jsparse.eye(4).asformat(format).dynamic().pattern | pattern.full((4, 4))
 
 
 def test_transposed():
@@ -196,26 +187,10 @@ def test_without_dimensions():
     scalar = pattern.full(())
     assert scalar | scalar is scalar
     assert scalar & scalar is scalar
-    with pytest.raises(PatternError, match="patterns with dimensions"):
-        scalar - scalar
 
 
-def test_refusals():
-    found = pattern.window(3, 1)
-    tensor = jsparse.eye(3)
-    dynamic = tensor.dynamic(5).pattern
-    for symbol, (apply, _) in OPERATIONS.items():
-        with pytest.raises(ShapeError, match=rf"at both sides of \{symbol}, but got \(3, 3\) and \(4, 4\)"):
-            apply(found, pattern.window(4, 1))
-        for pair in ((found, dynamic), (dynamic, found), (dynamic, dynamic)):
-            with pytest.raises(NotYetSupportedError, match=r"got DynamicPattern.*to_static\(\)"):
-                apply(*pair)
-        for other in (tensor, np.ones((3, 3), bool), jax.numpy.ones((3, 3)), 1, None):
-            with pytest.raises(DTypeError, match="at both sides|of an operator"):
-                apply(found, other)
-        for other in (np.ones((3, 3), bool), 1, None):
-            with pytest.raises(DTypeError, match="at both sides"):
-                apply(other, found)
+def test_a_dynamic_pattern_made_static():
+    found, dynamic = pattern.window(3, 1), jsparse.eye(3).dynamic(5).pattern
     assert found | dynamic.to_static() == found
 
 

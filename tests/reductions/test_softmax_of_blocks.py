@@ -153,15 +153,3 @@ def test_statistics_of_many_rows_are_sparse():
 def test_overflow_is_nan():
     small = jax.jit(lambda x: jsparse.asarray(x, dynamic=True, nse=60).asformat("bsr(2, 3)", nse=6))(jnp.ones((7, 11)))
     assert np.isnan(jsparse.softmax(small).values).all()
-
-
-@pytest.mark.parametrize("function", [jsparse.softmax, jsparse.log_softmax, jsparse.logsumexp])
-def test_errors(function):
-    A, _ = example("bsr(2, 3)", dynamic=True)
-    damaged = jax.tree.map(lambda leaf: leaf[:-1], A)
-    with pytest.raises(jsparse.LeafError, match=rf"A in jsparse.{function.__name__}\(A\)"):
-        function(damaged)
-    with pytest.raises(jsparse.ShapeError, match="from -2 to 1"):
-        function(A, 2)
-    with pytest.raises(jsparse.DTypeError, match="real entries"):
-        function(A.astype(np.complex64))

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import jsparse
-from jsparse.errors import DTypeError, ShapeError
 
 FORMATS = ["csr", "csc", "coo", "dcsr", "(i, j) -> (i : compressed, j : dense)"]
 NAMES = ("sum", "max", "min", "prod", "mean", "any", "all")
@@ -117,20 +116,6 @@ def test_overflow_is_nan():
         assert np.isnan(jax.jit(lambda B, name=name: getattr(B, name)())(B))
 
 
-@pytest.mark.parametrize("name", ["max", "min"])
-def test_refusals(name):
-    A = jsparse.asarray(example())
-    with pytest.raises(ShapeError, match="different axes from -2 to 1"):
-        getattr(A, name)(2)
-    with pytest.raises(DTypeError, match="needs an order"):
-        getattr(A.astype(np.complex64), name)()
-    empty = jsparse.asarray(np.zeros((3, 0), np.float32))
-    with pytest.raises(ShapeError, match="have none, and an empty"):
-        getattr(empty, name)(1)
-    with pytest.raises(DTypeError):
-        A.sum(dtype=str)
-
-
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 @pytest.mark.parametrize("format", ["csr", "csc", "coo"])
@@ -152,8 +137,6 @@ def test_arg_with_nan_and_long_dimensions():
     A = jsparse.asarray(np.array([[0, 1, np.nan, 3], [0, 0, 0, 2]], np.float32))
     np.testing.assert_array_equal(A.argmax(1), [2, 3])
     np.testing.assert_array_equal(A.argmin(1), [2, 3])
-    with pytest.raises(DTypeError, match="indices that int32 counts"):
-        jsparse.SparseTensor.from_coords([[3], [0]], [1.0], (10**6, 10**6)).argmax()
     B = jsparse.SparseTensor.from_coords([[3, 3, 4], [10**9 - 1, 7, 9]], [1.0, 5.0, 2.0], (5, 10**9))
     for tensor in (B, B.dynamic(6)):
         np.testing.assert_array_equal(tensor.argmax(1), [-1, -1, -1, 7, 9])

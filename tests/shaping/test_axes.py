@@ -4,7 +4,6 @@ import pytest
 from relocations import BLOCKS, MATRICES, agree, made
 
 import jsparse
-from jsparse.errors import FormatError, ShapeError
 
 
 @pytest.mark.parametrize("axis", [0, -1, 1, (0, 2), (-1, 0)], ids=str)
@@ -58,21 +57,3 @@ def test_permutations(cube):
         found = jsparse.moveaxis(A, source, destination).todense()
         np.testing.assert_array_equal(found, np.moveaxis(cube, source, destination))
     np.testing.assert_array_equal(A.swapaxes(0, -1).todense(), cube.swapaxes(0, -1))
-
-
-def test_refusals(dense):
-    A = jsparse.asarray(dense)
-    with pytest.raises(ShapeError, match="from -3 to 2, for 3 dimensions, but got 3"):
-        jsparse.expand_dims(A, 3)
-    with pytest.raises(ShapeError, match="Expected different axes for jsparse.expand_dims"):
-        jsparse.expand_dims(A, (0, 0))
-    with pytest.raises(ShapeError, match=r"axes of size 1 to squeeze, but got axis 0 of a tensor of shape \(5, 6\)"):
-        jsparse.squeeze(A, 0)
-    with pytest.raises(ShapeError, match="2 sources and 1 destinations"):
-        jsparse.moveaxis(A, (0, 1), 0)
-    with pytest.raises(ShapeError, match="axis of jsparse.swapaxes"):
-        jsparse.swapaxes(A, 0, 2)
-    with pytest.raises(ShapeError, match="the axis of jsparse.squeeze to be a known integer"):
-        jsparse.squeeze(A, 0.5)
-    with pytest.raises(FormatError):
-        jsparse.expand_dims(A, tuple(range(63)))

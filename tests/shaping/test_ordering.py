@@ -5,7 +5,6 @@ import pytest
 from relocations import BLOCKS, CUBES, MATRICES, agree, as_dense, integers, made
 
 import jsparse
-from jsparse.errors import DTypeError, PatternError, ShapeError
 
 
 def largest(x, k, axis):
@@ -137,16 +136,3 @@ def test_nonzero(dense, format):
             np.testing.assert_array_equal(found, expected)
     A = jsparse.asarray(dense, format)
     assert [len(x) for x in A.with_values(0 * A.values).nonzero()] == [0, 0]
-
-
-def test_refusals(dense):
-    A = jsparse.asarray(dense)
-    with pytest.raises(PatternError, match="Call nonzero outside jit"):
-        jax.jit(lambda A: A.nonzero()[0])(A)
-    with pytest.raises(ShapeError, match="k >= 0 for jsparse.top_k"):
-        jsparse.top_k(A, -1)
-    with pytest.raises(ShapeError, match="axis of jsparse.sort"):
-        jsparse.sort(A, 2)
-    for function in (jsparse.sort, lambda A: jsparse.top_k(A, 1)):
-        with pytest.raises(DTypeError, match="needs an order, but they are complex64"):
-            function(A.astype("complex64"))

@@ -5,7 +5,6 @@ import pytest
 from relocations import BLOCKS, CUBES, MATRICES, agree, as_dense, integers, made
 
 import jsparse
-from jsparse.errors import DTypeError, LeafError, NotYetSupportedError, ShapeError
 
 SHAPES = [(6, 5), (30,), (3, -1), (2, 3, 5), (5, 1, 6), (1, 5, 6, 1), (5, 3, 2)]
 
@@ -68,17 +67,11 @@ def test_large_dimensions():
     assert A.asformat("dcsr").reshape(10**8, 10**10).format.name == "dcsr"
     B = jsparse.zeros((size, size, size)).reshape(10**18, size)  # in groups of dimensions, so 10²⁷ does not occur
     assert B.reshape(size, size, size).shape == (size,) * 3
-    with pytest.raises(ShapeError, match="positions that an int64 counts.* reach 1e\\+27"):
-        B.reshape(10**12, 10**15)
 
 
 def test_wide_positions_of_dynamic_tensors():
     size = 10**5
     A = jsparse.SparseTensor.from_coords([[3, size - 1], [5, size - 2]], np.ones(2, np.float32), (size, size), nse=3)
-    with pytest.raises(DTypeError, match="positions up to 10,000,000,000 needs int64 indices"):
-        A.reshape(-1)
-    with pytest.raises(DTypeError, match="needs int64"):
-        A.reshape(size // 2, 2 * size)
     with jax.enable_x64(True):
         coords, _ = A.reshape(size // 2, 2 * size).to_coords()
     np.testing.assert_array_equal(coords, [[1, size // 2 - 1], [size + 5, 2 * size - 2]])
@@ -111,18 +104,3 @@ def test_index_arrays_are_no_part_of_programs(dense):
     big = np.tile(dense, (20, 20))
     text = jax.jit(lambda A: A.reshape(50, -1).values + jsparse.flip(A).values).lower(jsparse.asarray(big)).as_text()
     assert len(text) < 5000
-
-
-def test_refusals(dense):
-    A = jsparse.asarray(dense)
-    for shape in [(4, 7), (-1, -1), (-1, 4), (-2, 15), 31]:
-        with pytest.raises(ShapeError, match=r"the 30 elements of \(5, 6\), and -1 at most once"):
-            A.reshape(shape)
-    with pytest.raises(ShapeError, match="each size of a shape to be a known integer"):
-        A.reshape(2.5, 12)
-    with pytest.raises(NotYetSupportedError, match="order='C' or 'F'"):
-        A.reshape(6, 5, order="A")
-    with pytest.raises(DTypeError, match="SparseTensor, BCOO, BCSR or scipy.sparse array for jsparse.reshape"):
-        jsparse.reshape(dense, (6, 5))
-    with pytest.raises(LeafError, match=r"an operand of jsparse\.reshape"):
-        jax.tree.map(lambda x: x[:2], A).reshape(6, 5)

@@ -132,9 +132,6 @@ def test_overflow_and_capacity():
     assert np.isnan(A.dynamic().regrow(full, 2).values).all()
     assert A.dynamic().regrow(scores, 2, nse=40).nse == 40
     assert A.regrow(scores, 2, nse=A.nse + 2).nse == A.nse + 2
-    for tensor in (A, A.dynamic()):
-        with pytest.raises(jsparse.PatternError, match="nse"):
-            tensor.regrow(scores, 2, nse=A.nse)
 
 
 @pytest.mark.sampled(2)
@@ -154,10 +151,6 @@ def test_a_traced_number_of_entries(format, sparse):
         np.testing.assert_array_equal(stored(found), stored(expected))
         assert k != 4 or sparse or format in (RUNS, BLOCKS) or (stored(found) == grown(A, scores, 4)).all()
     assert regrown._cache_size() == 1
-    with pytest.raises(jsparse.ShapeError, match="nse= of A.regrow"):
-        jax.jit(lambda A, k: A.regrow(scores, k))(A, 3)
-    with pytest.raises(jsparse.ShapeError, match="k of A.regrow to be a number of entries"):
-        jax.jit(lambda A, k: A.regrow(scores, k, nse=most))(A, 3.5)
 
 
 def test_dense_formats_store_everything():
@@ -167,23 +160,5 @@ def test_dense_formats_store_everything():
     assert scalar.regrow(np.float32(1), 3) is scalar
 
 
-def test_errors():
-    A = made("csr")
-    with pytest.raises(
-        jsparse.ShapeError, match=r"scores of A.regrow to have the shape of A, \(6, 8\), but got \(24,\)"
-    ):
-        A.regrow(np.ones(24), 2)
-    with pytest.raises(jsparse.DTypeError, match="Expected real scores of A.regrow, but got complex64"):
-        A.regrow(np.ones((6, 8), np.complex64), 2)
-    for k in (-1, 2.0, None, True):
-        with pytest.raises(jsparse.ShapeError, match="k of A.regrow to be a number of entries"):
-            A.regrow(dense(A), k)
-    with pytest.raises(jsparse.DTypeError, match="scores of A.regrow to be an array"):
-        A.regrow("scores", 2)
-    with pytest.raises(jsparse.PatternError, match="Expected nse= for A.regrow in .*, whose runs may get longer"):
-        made(RUNS, "dynamic").regrow(distinct((6, 8)), 2)
+def test_runs_may_get_longer():
     assert made(RUNS, "dynamic").regrow(distinct((6, 8)), 2, nse=48).nse == 48
-    with pytest.raises(jsparse.LeafError, match="A in A.regrow"):
-        jax.tree.map(lambda v: v[:2], A).regrow(dense(A), 2)
-    with pytest.raises(jsparse.LeafError, match="scores in A.regrow"):
-        A.regrow(jax.tree.map(lambda v: v[:2], A), 2)

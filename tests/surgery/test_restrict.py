@@ -98,15 +98,3 @@ def test_an_overflow_is_passed_on():
     assert full.restrict(A).pattern is A.pattern
     assert np.isnan(A.restrict(full).values).all()
     assert A.restrict(full).overflowed
-
-
-def test_errors():
-    A = made("csr")
-    with pytest.raises(jsparse.ShapeError, match=r"the shape of A, \(6, 8\), but got \(8, 6\)"):
-        A.restrict(A.T)
-    with pytest.raises(jsparse.PatternError, match="Expected a SparseTensor or a pattern, .* but got"):
-        A.restrict(np.ones((6, 8)))
-    with pytest.raises(jsparse.LeafError, match=r"A in A.restrict"):
-        jax.tree.map(lambda v: v[:2], A).restrict(A)
-    with pytest.raises(jsparse.LeafError):
-        A.restrict(jax.tree.map(lambda v: v[:2], made("csr", "dynamic")))

@@ -130,27 +130,3 @@ def test_derivatives_through_chosen_formats():
 
     rows, columns = BLOCKS.nonzero()
     np.testing.assert_allclose(jax.grad(loss)(A.values), (2 * D @ D @ D.T)[rows, columns], rtol=1e-3)
-
-
-def test_refused_results():
-    A = jsparse.asarray(BLOCKS)
-    D = A.dynamic()
-    for run in (
-        lambda: jsparse.einsum("ij->ij", D, out_format="auto"),
-        lambda: jsparse.explain("ij->ij", D, out_format="auto"),
-        lambda: jsparse.evaluate("C[i,j] = exp(A[i,j]) * A[i,j]", A=D, out_format="auto"),
-        lambda: jax.jit(lambda A: jsparse.einsum("ij->ij", A, out_format="auto"))(D),
-    ):
-        with pytest.raises(jsparse.NotYetSupportedError, match=r"knows the entries of the result of .* Name a format"):
-            run()
-
-
-def test_what_is_refused():
-    A = jsparse.asarray(np.eye(4, dtype=np.float32))
-    for uses in ([], [0], [1.5], 3, "x"):
-        with pytest.raises(jsparse.ShapeError, match="Expected numbers of columns of at least 1 in uses="):
-            jsparse.choose_format(A, uses)
-    with pytest.raises(jsparse.NotYetSupportedError, match="static"):
-        jsparse.choose_format(A.dynamic())
-    with pytest.raises(jsparse.DTypeError, match="Expected a SparseTensor for choose_format"):
-        jsparse.choose_format(np.eye(4))

@@ -121,24 +121,12 @@ def test_products_with_other_patterns(case):
 
 
 @pytest.mark.parametrize("format", ["bsr(2, 4)", "block_group_coo(2, 2, 2)", "group_coo(2)"])
-def test_a_capacity_that_is_exceeded(format):
+def test_a_capacity_that_is_exceeded_in_a_program(format):
     C = jsparse.asarray(draw(8, 12)).dynamic()
-    with pytest.raises(jsparse.PatternError, match="Expected at most"):
-        C.asformat(format, nse=8)
     assert np.isnan(np.asarray(jax.jit(lambda C: C.asformat(format, nse=8).todense())(C))).any()
-    with pytest.raises(jsparse.PatternError, match=r"Expected nse=, the capacity in values, to convert the dynamic"):
-        C.asformat(format)
 
 
 def test_a_row_that_is_too_long():
     C = jsparse.asarray(np.ones((3, 5), np.float32)).dynamic()
-    with pytest.raises(jsparse.PatternError, match="Expected at most 12 slots in ell"):
-        C.asformat("ell(4)")
     assert np.isnan(np.asarray(jax.jit(lambda C: C.asformat("ell(4)").todense())(C))).all()
     np.testing.assert_array_equal(jax.jit(lambda C: C.asformat("ell(5)").todense())(C), np.ones((3, 5)))
-
-
-@pytest.mark.parametrize("format", ["ell", "group_coo", "hyb"])
-def test_numbers_that_depend_on_entries_are_refused(format):
-    with pytest.raises(jsparse.NotYetSupportedError, match="Expected a format whose numbers are given"):
-        jsparse.asarray(draw(8, 12)).dynamic().asformat(format, nse=400)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jsparse
-from jsparse import ConfigError, SparseTensor, config
+from jsparse import SparseTensor, config
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 
 DENSE = np.array([[0, 2, 0, 1], [0, 0, 0, 0], [3, 0, 4, 0]], np.float32)
@@ -49,7 +49,7 @@ OPERATIONS = {
 }
 
 
-def test_values_and_their_errors():
+def test_values():
     assert config.bounds == "clamp"
     with config(bounds="check"):
         assert config.bounds == "check"
@@ -57,21 +57,6 @@ def test_values_and_their_errors():
             assert config.bounds == "clamp"
         programs = "bounds='check', backend='llvm', blocks='xla', overflow='raise', autotune='off'"
         assert repr(config).startswith(f"jsparse.config({programs}, cache_dir=")
-    with pytest.raises(ConfigError, match=r"config.bounds to be 'clamp' or 'check', but got 'both'"):
-        config.bounds = "both"
-    with pytest.raises(ConfigError, match="got None"):
-        config(bounds=None)
-    with pytest.raises(ConfigError, match=r"config.backend to be 'llvm' or 'interpret' or 'xla', but got 'gcc'"):
-        config(backend="gcc")
-    with pytest.raises(ConfigError, match=r"config.blocks to be 'xla' or 'pallas', but got 'triton'"):
-        config(blocks="triton")
-    programs = "settings bounds, backend, blocks, overflow, autotune"
-    known = f"{programs}, cache_dir, cache_bytes, log_compiles, progress of jsparse.config"
-    with pytest.raises(ConfigError, match=f"{known}, but .* 'bound'"):
-        config(bound="check")
-    for wrong in (lambda: config.bound, lambda: setattr(config, "bound", 1)):
-        with pytest.raises(AttributeError, match="one of the settings"):
-            wrong()
     assert "bounds" in dir(config)
     assert config.bounds == "clamp"
 

@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jsparse.errors import FormatError, PatternError, ShapeError
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 COORDS = np.array([[0, 2, 2], [1, 0, 0]])
@@ -82,34 +81,3 @@ def test_blocks_of_several_dimensions_and_of_none(nse):
     np.testing.assert_array_equal(
         SparseTensor.from_coords([[1]], 2, (3, 2), nse=nse).todense(), [[0, 0], [2, 2], [0, 0]]
     )
-
-
-REFUSED = [
-    (lambda nse: SparseTensor.from_coords(COORDS, nse=nse), PatternError, r"shape= of from_coords.*shape=\(m, n\)"),
-    (lambda nse: SparseTensor.from_coords(COORDS, (3, 2), nse=nse), PatternError, "shape= of from_coords"),
-    (
-        lambda nse: SparseTensor.from_coords(COORDS[:1], BLOCKS[:, :3], (3, 4), nse=nse),
-        ShapeError,
-        r"values of shape \(3, 4\), .* but got \(3, 3\)",
-    ),
-    (lambda nse: SparseTensor.from_coords(COORDS[:1], BLOCKS[:2], (3, 4), nse=nse), ShapeError, "values"),
-    (
-        lambda nse: SparseTensor.from_coords(COORDS[:1], np.ones((3, 3, 4)), (3, 4), nse=nse),
-        ShapeError,
-        r"fewer axes than \(3, 4\)",
-    ),
-    (lambda nse: SparseTensor.from_coords(COORDS, BLOCKS, (3, 4), nse=nse), PatternError, r"of shape \(1, n\)"),
-    (lambda nse: SparseTensor.from_coords(COORDS[0], shape=(3, 4), nse=nse), PatternError, r"but got \(3,\)"),
-    (
-        lambda nse: SparseTensor.from_coords(COORDS[:1], BLOCKS, (3, 4), "csr", nse=nse),
-        FormatError,
-        "ends in dense levels for the last 1 dimensions.* but got csr",
-    ),
-]
-
-
-@pytest.mark.parametrize("nse", [None, 12])
-@pytest.mark.parametrize("made, error, message", REFUSED)
-def test_refusals(made, error, message, nse):
-    with pytest.raises(error, match=message):
-        made(nse)

@@ -1,5 +1,4 @@
 import operator
-import re
 
 import jax
 import jax.numpy as jnp
@@ -71,27 +70,6 @@ def test_matmul_broadcasts_under_transformations():
     np.testing.assert_array_equal(asarray(a, dynamic=True, nse=50) @ b, a @ b)
 
 
-@pytest.mark.parametrize(
-    ("left", "right"), [((2, 5, 6), (3, 6, 4)), ((2, 1, 5, 6), (3, 4, 6, 4)), ((0, 5, 6), (2, 6, 4))]
-)
-def test_matmul_of_batches_that_do_not_broadcast(left, right):
-    shown = "batch dimensions of @.*of shapes " + re.escape(f"{left} and {right}")
-    with pytest.raises(ShapeError, match=shown):
-        asarray(integers(*left)) @ integers(*right)
-    with pytest.raises(ShapeError, match=shown):
-        integers(*left) @ asarray(integers(*right))
-
-
-def test_matmul_refuses(dense):
-    A = asarray(dense)
-    with pytest.raises(ShapeError, match=r"second last of the right one to agree, but got 7 and 5, of shapes"):
-        A @ integers(5, 3)
-    with pytest.raises(ShapeError, match="the only of the right one to agree, but got 7 and 5"):
-        A @ integers(5)
-    with pytest.raises(ShapeError, match="one is a scalar. Use *"):
-        A @ 3.0
-
-
 @pytest.mark.parametrize("shape", [(), (1, 1), (7,), (1, 7), (5, 1), (5, 7)])
 def test_products_stay_on_the_pattern(dense, shape):
     A, x = asarray(dense), integers(*shape)
@@ -129,10 +107,6 @@ def test_powers_and_absolute_values(dense):
     for exponent in (-1, 0.5, jnp.float32(2)):  # of stored entries where the exponent is negative
         np.testing.assert_array_equal((A**exponent).todense(), np.where(dense, stored**exponent, 0))
     np.testing.assert_array_equal((A**A).todense(), np.where(dense, stored**stored, 0))
-    with pytest.raises(PatternError, match=r"A \*\* p.* shape \(7,\) is not known"):
-        A ** np.ones(7)
-    with pytest.raises(PatternError, match="same stored entries"):
-        A ** A.asformat("csc")
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.complex64, bool])
@@ -325,25 +299,9 @@ def test_matmul_of_two_sparse_tensors():
                 assert isinstance(found, SparseTensor) == (found.ndim > 1)
 
 
-@pytest.mark.parametrize("scalar", [2, 0.5, np.float32(2), jnp.float32(-1), np.array([3.0], np.float32)])
-def test_sums_with_scalars_would_be_dense(dense, scalar):
-    A = asarray(dense)
-    for f in (lambda A: A + scalar, lambda A: scalar - A, lambda A: A - scalar, lambda A: scalar + A):
-        for tensor in (A, A.dynamic()):
-            with pytest.raises(PatternError, match=r"dense array of shape \(5, 7\).*A.map\(f\).*out_format=A.*todense"):
-                f(tensor)
-
-
 def test_nothing_larger_than_a_dense_operand_is_made(dense):
     A = asarray(dense)
-    row, column = integers(7), integers(5, 1)
-    for f in (lambda A: A + row, lambda A: A - column, lambda A: row - A, lambda A: A.sum(0)[None, :] - A):
-        with pytest.raises(PatternError, match=r"dense array of shape \(5, 7\)"):
-            f(A)
-    with pytest.raises(PatternError, match=r"A \* x.* of shape \(5, 7\), which would be a dense array"):
-        asarray(column) * row
-    with pytest.raises(PatternError, match=r"A \+ B.* a dense array of shape \(5, 7\)"):
-        A + asarray(column)
+    column = integers(5, 1)
     whole = integers(2, 5, 7)
     np.testing.assert_array_equal(A + whole, dense + whole)
     np.testing.assert_array_equal(asarray(column) * whole, column * whole)
@@ -433,42 +391,18 @@ def test_a_zero_of_numpy_is_a_zero(dense):
             assert found.nse == A.nse
             assert found.dtype == (jnp.asarray(dense) + zero).dtype
             np.testing.assert_array_equal(found.todense(), expected)
-    with pytest.raises(PatternError, match="dense array"):
-        A + np.float32(1)
 
 
 def test_sums_that_repeat_entries():
     column, row = asarray(np.ones((3, 1), np.float32)), asarray(np.eye(1, 4, dtype=np.float32))
-    with pytest.raises(PatternError, match=r"A \+ B .* write jsparse\.broadcast_to\(A, \(3, 4\)\) \+ B"):
-        column + row
     found = jsparse.broadcast_to(column, (3, 4)) - jsparse.broadcast_to(row, (3, 4))
     np.testing.assert_array_equal(found.todense(), 1 - np.eye(1, 4)[[0, 0, 0]])
-
-
-def test_refusals(dense):
-    A = asarray(dense)
-    for other in (integers(5), integers(3, 7), integers(2, 4, 7), A.T, asarray(integers(6, 1))):
-        for f in (lambda A, x: A * x, lambda A, x: A + x, lambda A, x: A - x, lambda A, x: A / x):
-            with pytest.raises(ShapeError, match=r"broadcast"):
-                f(A, other)
-    with pytest.raises(ShapeError, match=r"A \* B to broadcast, but got \(5, 7\) and \(7, 5\)"):
-        A * A.T
-    with pytest.raises(ShapeError, match=r"A - B to broadcast, but got \(5, 7\) and \(5,\)"):
-        A - integers(5)
-    with pytest.raises(ShapeError, match=r"A / B to broadcast, but got \(5, 7\) and \(3, 7\)"):
-        A / integers(3, 7)
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1, -1, (0, 1), [-2], np.int64(1)])
 def test_sum(dense, axis):
     expected = dense.sum(axis if not isinstance(axis, list) else tuple(axis))
     np.testing.assert_array_equal(asarray(dense).sum(axis), expected)
-
-
-@pytest.mark.parametrize("axis", [2, -3, (0, 0), (0, -2)])
-def test_sum_refuses(dense, axis):
-    with pytest.raises(ShapeError, match="different axes from -2 to 1 to reduce over, but got"):
-        asarray(dense).sum(axis)
 
 
 def test_a_tensor_without_dimensions():

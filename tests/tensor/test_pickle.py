@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from jsparse import LeafError, Pattern, PatternError, SparseTensor, asarray
+from jsparse import Pattern, SparseTensor, asarray
 from jsparse.formats import Format
 
 DENSE = (np.arange(48, dtype=np.float32).reshape(6, 8) * 7 % 5) * (np.arange(8) % 3 != 0)
@@ -34,25 +34,6 @@ def test_one_byte_changed(format: str) -> None:
     assert errors > 140
 
 
-def test_messages_say_what_changed() -> None:
-    A = asarray(DENSE)
-    data = pickle.dumps(A)
-    values, columns = np.asarray(A.values).tobytes(), A.pattern.arrays[1].tobytes()
-    assert data.count(values) == 1
-    assert data.count(columns) == 1
-    other = np.where(np.asarray(A.values) == 1, 2, A.values).astype(np.float32)
-    with pytest.raises(LeafError, match="the data was changed or damaged"):
-        pickle.loads(data.replace(values, other.tobytes()))
-    moved = A.pattern.arrays[1].copy()
-    assert moved[:2].tolist() == [1, 2]
-    moved[0] = 0  # a valid pattern, but another one
-    with pytest.raises(PatternError, match="Expected the index arrays that were pickled, but those of .* differ"):
-        pickle.loads(data.replace(columns, moved.tobytes()))
-    moved[0] = 99
-    with pytest.raises(PatternError, match="to lie in"):
-        pickle.loads(data.replace(columns, moved.tobytes()))
-
-
 @pytest.mark.parametrize("dtype", ["bfloat16", "int8", "bool", "complex64"])
 def test_all_dtypes_and_dynamic_tensors_survive_pickling(dtype: str) -> None:
     for A in (asarray(DENSE).astype(dtype), asarray(DENSE, dynamic=True, nse=40).with_transpose().astype(dtype)):
@@ -61,10 +42,7 @@ def test_all_dtypes_and_dynamic_tensors_survive_pickling(dtype: str) -> None:
         np.testing.assert_array_equal(loaded.todense(), A.todense())
 
 
-def test_given_arrays_are_checked() -> None:
+def test_given_arrays() -> None:
     csr = Format.of("csr", 2)
     pointers, columns = np.array([0, 1, 2], np.int32), np.array([1, 0], np.int32)
     assert Pattern.of_arrays((2, 2), csr, (pointers, columns)).nse == 2
-    for wrong in ((pointers[:2], columns), (pointers, columns[:1]), (pointers, np.array([1, 5], np.int32))):
-        with pytest.raises(PatternError):
-            Pattern.of_arrays((2, 2), csr, wrong)

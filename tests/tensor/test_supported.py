@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import sysconfig
 import tomllib
 from pathlib import Path
 
@@ -66,14 +65,6 @@ def test_newer_releases_are_accepted_with_a_warning(monkeypatch, version):
         require_jax()
 
 
-@pytest.mark.parametrize("version", [(0, 4, 30), (0, 7, 2)])
-def test_older_releases_are_refused(monkeypatch, version):
-    monkeypatch.setattr(jax, "__version_info__", version)
-    monkeypatch.setattr(jax, "__version__", release(*version))
-    with pytest.raises(ImportError, match=rf"jsparse works with JAX 0\.8 to 0\.\d+, but JAX {release(*version)} is"):
-        require_jax()
-
-
 def test_importing_with_an_older_release_says_so():
     program = 'import jax; jax.__version__, jax.__version_info__ = "0.7.2", (0, 7, 2); import jsparse'
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
@@ -85,23 +76,6 @@ def test_importing_with_an_older_release_says_so():
 def test_systems_that_work(monkeypatch, system):
     monkeypatch.setattr(sys, "platform", system)
     require_system()
-
-
-@pytest.mark.parametrize(
-    ("system", "named"),
-    [("win32", "Windows; the Windows Subsystem for Linux"), ("cygwin", "Cygwin; the Windows"), ("wasi", "wasi$")],
-)
-def test_other_systems_are_refused(monkeypatch, system, named):
-    monkeypatch.setattr(sys, "platform", system)
-    with pytest.raises(ImportError, match=rf"jsparse works on Linux and macOS, but this system is {named}"):
-        require_system()
-
-
-def test_free_threaded_python_is_refused(monkeypatch):
-    usual = sysconfig.get_config_var
-    monkeypatch.setattr(sysconfig, "get_config_var", lambda name: 1 if name == "Py_GIL_DISABLED" else usual(name))
-    with pytest.raises(ImportError, match=r"this is a free-threaded one \(python3\.\d+t\); python3\.\d+ without the t"):
-        require_system()
 
 
 @pytest.mark.parametrize(

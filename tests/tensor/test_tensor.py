@@ -11,7 +11,7 @@ import optax
 import pytest
 
 from jsparse.convert.creation import asarray
-from jsparse.errors import DTypeError, PatternError, ShapeError
+from jsparse.errors import ShapeError
 from jsparse.formats import Format
 from jsparse.formats.relayout import relayout_to
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -47,18 +47,10 @@ def test_repr(dense):
 def test_there_is_one_value_per_slot(dense):
     A = asarray(dense)
     assert A.with_values(np.arange(A.nse)).dtype == jnp.int32
-    with pytest.raises(ShapeError, match=rf"values of shape \({A.nse},\), one for each slot of .*, but got \(3,\)"):
-        A.with_values(np.arange(3.0))
-    with pytest.raises(ShapeError, match=r"but got \(\)"):
-        SparseTensor(1.0, A.pattern)
 
 
 def test_constructors_check(dense):
     A = asarray(dense)
-    with pytest.raises(PatternError, match="Expected a Pattern, static or dynamic, but got a str"):
-        SparseTensor(A.values, "csr")
-    with pytest.raises(DTypeError, match="values that are numbers, but got dtype key"):
-        SparseTensor(jax.random.split(jax.random.key(0), A.nse), A.pattern)
     A.validate()
 
 
@@ -77,8 +69,6 @@ def test_immutable_and_compared_by_identity(dense):
         warnings.simplefilter("ignore")  # the first comparison in a process warns
         assert A != B
     assert len({A, B}) == 2
-    with pytest.raises(AttributeError, match="immutable: cannot set values. Use with_values"):
-        A.values = 3
 
 
 def test_copies(dense):
@@ -153,15 +143,6 @@ def test_to_scipy_of_other_ranks(shape):
         assert (found.format, found.dtype, found.nnz) == ("coo", np.float32, np.count_nonzero(dense))
         np.testing.assert_array_equal(found.toarray(), dense)
         np.testing.assert_array_equal(asarray(found).todense(), dense)
-
-
-def test_to_scipy_refuses(dense):
-    with pytest.raises(ShapeError, match=r"a matrix for scipy.sparse .*, but the tensor has shape \(\)"):
-        asarray(np.ones(())).to_scipy()
-    with pytest.raises(DTypeError, match="scipy.sparse can hold, but got bfloat16"):
-        asarray(dense).astype(jnp.bfloat16).to_scipy()
-    with pytest.raises(DTypeError, match="SparseTensor.* has traced ones. Convert outside jit"):
-        jax.jit(lambda A: A.to_scipy().nnz)(asarray(dense))
 
 
 def test_a_pytree_of_its_values(dense):
