@@ -28,10 +28,8 @@ from jsparse.notation.assignment import Access, IndexVar
 class Transformation:
     """One step of a schedule: a frozen value that can be written as a line of text.
 
-    The words of a line are the keyword and the fields. Fields at the end that have their default value are left out.
-
     Attributes:
-        keyword: the first word of the line.
+        keyword: the first word of the line. The other words are the fields, without those that have their default.
         keeps_loops: whether the step does not change loops, lanes or sums. If so, `LoopFacts.structure` leaves it out.
     """
 
@@ -48,8 +46,9 @@ class Transformation:
         names = [field.name for field in fields(cls)]
         if not sum(field.default is MISSING for field in fields(cls)) <= len(words) <= len(names):
             raise ValueError(f"the words of this step are '{' '.join([cls.keyword, *names])}'")
-        kinds = zip(fields(cls), words, strict=False)  # the annotation of a field is text
-        return cls(*(int(word) if field.type == "int" else word for field, word in kinds))
+        return cls(
+            *(int(word) if field.type == "int" else word for field, word in zip(fields(cls), words, strict=False))
+        )
 
     def check(self, nest: Summary) -> str | None:
         """Return why the step is illegal on this nest, as text; None if it is legal."""
@@ -225,9 +224,9 @@ class OrderFacts(StatementFacts):
     def single(self) -> frozenset[IndexVar]:
         """The variables of the walk with exactly one coordinate below each coordinate of the variable before."""
         patterns = [(self.problem.patterns[n], self.problem.level_variables[n]) for n in self.statement.patterns]
-        stored = [(p, names) for p, names in patterns if variables_in_walk_order(names, self.walk) == names]
-        single = {v for p, names in stored for v in names if p.is_single(names.index(v))}
-        return frozenset(single.intersection(self.walk[1:]))
+        single = ((v, names) for p, names in patterns for v in names if p.is_single(names.index(v)))
+        as_stored = {v for v, names in single if variables_in_walk_order(names, self.walk) == names}
+        return frozenset(as_stored.intersection(self.walk[1:]))
 
     @lazy
     def entry_vars(self) -> frozenset[IndexVar]:
@@ -425,7 +424,8 @@ class Summary(LoopFacts):
     def knowing(self, other: Summary, record: type[StatementFacts]) -> Summary:
         """Take over the computed facts of the class `record` from a summary with equal fields, and return `self`."""
         facts = other.__dict__
-        return self.with_facts(**{name: facts[name] for name in _FACTS[record] if name in facts})
+        self.__dict__.update({name: facts[name] for name in _FACTS[record] if name in facts})
+        return self
 
     def steps_with(self, keyword: str) -> list[Any]:
         return [step for step in self.steps if step.keyword == keyword]
@@ -468,9 +468,8 @@ class Summary(LoopFacts):
         if self.first("promote") is None:
             return any(reduces) or (self.vector is not None and self.vector not in self.free_vars)
         # The loops inside of the last one over an index of the target add to registers.
-        while loops and self.free_vars.isdisjoint(loops[-1]):
-            loops.pop()
-        return any(reduces[: len(loops)])
+        last = max((n for n, variables in enumerate(loops) if not self.free_vars.isdisjoint(variables)), default=-1)
+        return any(reduces[: last + 1])
 
     def folds_lanes_at(self, loop: str) -> bool:
         """Whether each iteration of the loop folds a sum over an index in lanes to a scalar, and stores the scalar."""
@@ -483,19 +482,20 @@ class Summary(LoopFacts):
     @lazy
     def copies(self) -> int:
         """The number of iterations that run at a time."""
-        return max((step.copies for step in self.steps_with("unroll_and_jam")), default=1)
+        jam = self.first("unroll_and_jam")
+        return 1 if jam is None else jam.copies
 
     @lazy
     def shares_rows(self) -> bool:
         """Whether iterations that run at a time read the same rows in lanes."""
-        changed = [self.vars_changed_by(step.loop) for step in self.steps_with("unroll_and_jam")]
-        in_lanes = [names for names in self.factor_vars if self.vector in names]
-        return any(names.isdisjoint(variables) for variables in changed for names in in_lanes)
+        jam = self.first("unroll_and_jam")
+        changed = frozenset() if jam is None else self.vars_changed_by(jam.loop)
+        return bool(changed) and any(self.vector in names and changed.isdisjoint(names) for names in self.factor_vars)
 
     @property
     def passes_saved(self) -> int:
         """How many iterations of a dense loop over the target share one pass over the entries; 1 if none share it."""
-        return self.copies if any(s.loop in self.free_dense_vars for s in self.steps_with("unroll_and_jam")) else 1
+        return self.copies if self.copies > 1 and self.first("unroll_and_jam").loop in self.free_dense_vars else 1
 
     @lazy
     def is_unrolled(self) -> bool:

@@ -263,7 +263,7 @@ def _work(nest: Summary, counts: TripCounts) -> float:
         work = leaf * max(inner + outer, 1) * dense
     if nest.precompute_loops and not nest.sums_entries_first:
         # Sums over dense indices are multiplied by the other factors.
-        work += leaf * extent(nest.problem, [v for v in nest.dense if v in nest.free_vars])
+        work += leaf * _count_written(nest)
     work *= nest.cpu.jammed if nest.shares_rows else 1.0
     work /= nest.cpu.lane_speedup if nest.vector is not None else 1.0
     if nest.vector not in nest.free_vars or not nest.scalar_reductions:
@@ -331,6 +331,11 @@ def _cost_of_visits(nest: Summary, counts: TripCounts) -> float:
     return extent(nest.problem, nest.batch) * (nest.cpu.visit * iterations + branches * around)
 
 
+def _count_written(nest: Summary) -> int:
+    """The number of the target's elements at the coordinates of one tuple of entries."""
+    return extent(nest.problem, [v for v in nest.dense if v in nest.free_vars])
+
+
 def _tiles(nest: Summary) -> int:
     """The number of register tiles."""
     return -(-extent(nest.problem, (nest.vector,)) // nest.lanes) if nest.vector else 1
@@ -365,7 +370,7 @@ def _panel_sums(nest: Summary, counts: TripCounts) -> float:
     """The cost of the sums of panels of positions, which are added to the target in memory."""
     if not nest.position_panel:
         return 0.0
-    written = extent(nest.problem, [v for v in nest.dense if v in nest.free_vars])
+    written = _count_written(nest)
     tiles = written / max(nest.lanes * nest.copies, 1)
     stores = 2 * nest.cpu.memory * written / nest.cpu.lane_speedup
     return counts.entries[-1] / nest.position_panel * (stores + nest.cpu.segment * tiles)
@@ -375,7 +380,7 @@ def _target_traffic(nest: Summary, patterns: tuple[Stored, ...], counts: TripCou
     """The cost of storing the target's elements, or of changing them in memory, and of clearing them."""
     problem = nest.problem
     # Sums over the tail are in registers, and stored once for each tuple of entries above the tail.
-    written = extent(problem, [v for v in nest.dense if v in nest.free_vars])
+    written = _count_written(nest)
     stores = counts.entries_above(len(nest.tail)) * written
     if nest.scatters:
         stores = max(stores, counts.entries_above(0) * written) * nest.cpu.memory

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise, takewhile
-from math import inf, log2, prod
+from math import inf, log2
 from typing import NamedTuple
 
 import numpy as np
@@ -36,8 +36,11 @@ LONGEST = 512  # the most entries of a segment that are compared
 
 def extent(problem: Problem, variables: Sequence[IndexVar]) -> int:
     """Return the size of the iteration space of the variables."""
-    sizes = [problem.size[v] for v in variables]
-    return prod([UNKNOWN if size is None else size for size in sizes])
+    product, sizes = 1, problem.size
+    for v in variables:
+        size = sizes[v]
+        product *= UNKNOWN if size is None else size
+    return product
 
 
 def itemsize(problem: Problem, access: Access) -> int:
@@ -247,9 +250,11 @@ def _moves(nest: Summary, patterns: tuple[Stored, ...]) -> dict[int, float]:
     problem, cpu, costs = nest.problem, nest.cpu, dict[int, float]()
     for access in problem.assignment.accesses:
         axis = problem.type_of[access.tensor].positions
-        names = () if axis is None else problem.level_variables[axis.pattern]
+        if axis is None:
+            continue
+        names = problem.level_variables[axis.pattern]
         walked = variables_in_walk_order(names, nest.walk)
-        if axis is None or walked == names:
+        if walked == names:
             continue
         pattern, inner = patterns[axis.pattern], extent(problem, [v for v in access.variables() if v not in names])
         size, shared = inner * itemsize(problem, access), next(n for n, v in enumerate(walked) if names[n] != v)

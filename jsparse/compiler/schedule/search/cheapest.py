@@ -64,11 +64,8 @@ def plan(
         return _as_asked(problem, stored, as_stored, schedule)
     prices = Prices(stored)
     cost, _, chosen = _price_candidates(problem, prices, as_stored, outer=outer, cheapest_only=True)[0]
-
     # The search has left out candidates; all of them are priced only if someone asks for `Plan.alternatives`.
-    def rejected() -> Candidates:
-        return _name_candidates(_price_candidates(problem, Prices(stored), as_stored, outer=outer)[1:])
-
+    rejected = partial(_price_rejected, problem, stored, as_stored, outer)
     # Blocks of rows add one loop to the chosen nest, and keep the order of its other loops.
     blocks = None if as_stored or outer else paying_blocks(chosen, stored)
     if blocks is None:
@@ -150,6 +147,11 @@ def _price_candidates(
         )
     priced.sort(key=lambda entry: entry[:2])
     return priced
+
+
+def _price_rejected(problem: Problem, patterns: tuple[Stored, ...], as_stored: bool, outer: Names) -> Candidates:
+    """Return the name and the cost of each candidate but the cheapest one."""
+    return _name_candidates(_price_candidates(problem, Prices(patterns), as_stored, outer=outer)[1:])
 
 
 def _name_candidates(priced: Sequence[Priced]) -> Candidates:

@@ -12,9 +12,9 @@ from typing import ClassVar, Literal, cast
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.chain import chain, groups, nest_loops, outer_name
-from jsparse.compiler.loops.domain import Lanes, LevelIteration, Tiles
+from jsparse.compiler.loops.domain import LevelIteration, Tiles
 from jsparse.compiler.loops.nest import Assign, Forall, LoopNest, Stmt, Where, Workspace
-from jsparse.compiler.scalar import Apply, product_of
+from jsparse.compiler.scalar import Apply, Scalar, product_of
 from jsparse.compiler.schedule.layout import line
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.base import loops_of, no_loop, with_loops
@@ -78,14 +78,10 @@ class Precompute(Transformation):
             shared = later.intersection(factor.variables())
             if shared:
                 return f"{factor} depends on {min(shared)}, whose loop stands inside of {self.loops[-1]}"
-        return self._positions_reason(nest)
-
-    def _positions_reason(self, nest: Summary) -> str | None:
-        """Why the summed loops cannot end before the rest of the product is computed; None if they can."""
-        inside = {*self.loops, *nest.loops[nest.loops.index(self.loops[-1]) + 1 :]}
+        # The summed loops end before the rest of the product is computed, and with them each pattern that they walk.
         for n in nest.statement.patterns:
-            names = nest.problem.level_variables[n]
-            if set(self.loops) & set(names) and inside & (set(names) - set(self.loops)):
+            levels = set(nest.problem.level_variables[n])
+            if levels & names and (levels - names).intersection(inside):
                 return f"the levels of P{n} below {self.loops[-1]} are walked inside of it"
         return None
 
@@ -97,41 +93,27 @@ class Precompute(Transformation):
         summed = [loop for n in at for loop in parts[n]]
         before = [loop for part in parts[: at[0]] for loop in part]
         after = [loop for part in parts[at[-1] + 1 :] for loop in part]
-        factors, value = statement.factors, statement.value
+        factors, value, monoid = statement.factors, statement.value, problem.monoid_of(statement)
+        target_dtype, dtype = problem.type_of[statement.target.tensor].dtype, problem.accumulator_of(statement)
         assert factors is not None
         multiply = cast(Multiply, value.operation if isinstance(value, Apply) else "*")
         inner = tuple(f for f in factors if not set(self.loops).isdisjoint(f.variables()))
         outer = tuple(f for f in factors if set(self.loops).isdisjoint(f.variables()))
         lanes = leaf if isinstance(leaf, Forall) and any(leaf.var in f.variables() for f in inner) else None
-        sub = _workspace(nest, loops, lanes, any(isinstance(loop.domain, LevelIteration) for loop in summed))
-        one = Semiring(statement.add, multiply).one(problem.type_of[statement.target.tensor].dtype)
-        produce = _assign(nest, sub.access(), product_of(multiply, inner, one))
-        consume = _assign(nest, statement.target, product_of(multiply, (sub.access(), *outer)))
-        if isinstance(leaf, Forall):
-            consume = replace(leaf, body=consume)
-        producer: Stmt = produce if lanes is None else replace(lanes, body=produce)
-        where = Where(sub, nest_loops(summed, producer), nest_loops(after, consume))
-        assert problem.monoid_of(statement) == sub.monoid
+        tile = next((x.domain.lanes for x in loops if lanes is not None and isinstance(x.domain, Tiles)), 1)
+        checked = any(isinstance(loop.domain, LevelIteration) for loop in summed)  # the sum may have no terms
+        sub = Workspace("sub", dtype, monoid, None if lanes is None else lanes.var, tile, checked)
+
+        def assign(target: Access, value: Scalar) -> Stmt:
+            """Return `target ⊕= value`. For a minimum or maximum, `value` is first rounded to the target's dtype."""
+            return Assign(target, as_added(value, monoid, target_dtype, dtype), dtype, monoid)
+
+        produce = assign(sub.access(), product_of(multiply, inner, Semiring(statement.add, multiply).one(target_dtype)))
+        consume = assign(statement.target, product_of(multiply, (sub.access(), *outer)))
+        producer = produce if lanes is None else replace(lanes, body=produce)
+        consumer = replace(leaf, body=consume) if isinstance(leaf, Forall) else consume
+        where = Where(sub, nest_loops(summed, producer), nest_loops(after, consumer))
         return with_loops(nest, nest_loops(before, where))
-
-
-def _workspace(nest: LoopNest, loops: list[Forall], lanes: Forall | None, checked: bool) -> Workspace:
-    """Make the workspace of the sum, in lanes if `lanes` is given. With `checked`, the sum may have no terms."""
-    problem, statement = nest.problem, nest.statement
-    dtype, monoid = problem.accumulator_of(statement), problem.monoid_of(statement)
-    if lanes is None:
-        return Workspace("sub", dtype, monoid, checked=checked)
-    assert isinstance(lanes.domain, Lanes)
-    tiles = next(x.domain for x in loops if x.var == lanes.var and isinstance(x.domain, Tiles))
-    return Workspace("sub", dtype, monoid, lanes.var, tiles.lanes, checked)
-
-
-def _assign(nest: LoopNest, target: Access, value: object) -> Stmt:
-    """The assignment `target ⊕= value`. For a minimum or maximum, `value` is first rounded to the target's dtype."""
-    problem, statement = nest.problem, nest.statement
-    dtype, monoid = problem.accumulator_of(statement), problem.monoid_of(statement)
-    added = as_added(value, monoid, problem.type_of[statement.target.tensor].dtype, dtype)  # type: ignore[arg-type]
-    return Assign(target, added, dtype, monoid)
 
 
 def loops_to_precompute(nest: Summary) -> tuple[IndexVar, ...]:

@@ -28,6 +28,7 @@ from jsparse.compiler.schedule.limits import LARGEST_TILE
 from jsparse.compiler.schedule.summary import Summary, Transformation, Walked
 from jsparse.compiler.schedule.transformations.base import (
     change_domain,
+    lanes_reason,
     loops_of,
     no_loop,
     structure_reason,
@@ -71,7 +72,21 @@ class Vectorize(Transformation):
         reason = structure_reason(nest, self.loop)
         if reason is not None:
             return f"{reason}: vectorize before"
-        return self._storage_reason(nest) or self._size_reason(nest)
+        if self.loop in {v for n in nest.statement.patterns for v in nest.problem.walks[n]}:
+            return f"{self.loop} is an index of a sparse pattern, whose coordinates are not consecutive"
+        if nest.derived:
+            return "derived index variables run in scalar loops"
+        for access in nest.statement.assignment.accesses:
+            if self.loop in access.variables() and not nest.stores_innermost(access, self.loop):
+                return f"{access} cannot be stored with {self.loop} innermost"
+        size, lanes = nest.problem.size[self.loop], nest.splits[self.loop]
+        if size is None:
+            return f"the size of {self.loop} is known at run time only"
+        if lanes > size:
+            return f"a tile of {lanes} lanes is larger than {self.loop}, of size {size}"
+        if lanes * nest.itemsize > LARGEST_TILE:
+            return f"a tile has at most {LARGEST_TILE} bytes, not {lanes} lanes of {nest.itemsize}"
+        return None
 
     def _positions_reason(self, nest: Summary) -> str | None:
         """Why the positions of a loop cannot be worked on in lanes; None if they can."""
@@ -79,9 +94,7 @@ class Vectorize(Transformation):
             return no_loop(self.loop, nest) if self.loop not in nest.loops else "an assembly adds to no scalar"
         if self.lanes & (self.lanes - 1) or not 2 <= self.lanes <= MOST_POSITIONS:
             return f"a power of two of positions is worked on at a time, at most {MOST_POSITIONS}, not {self.lanes}"
-        if self.loop in nest.splits or any(
-            step.loop == self.loop and step.lanes for step in nest.steps_with("vectorize")
-        ):
+        if self.loop in nest.splits or lanes_reason(nest, self.loop):
             return f"the positions of {self.loop} are divided already"
         walked, inside = nest.level_walked_by(self.loop), self.loop in nest.precompute_loops
         joint = nest.folds_lanes_at(self.loop)
@@ -94,8 +107,8 @@ class Vectorize(Transformation):
             return f"{self.loop} is no innermost loop over stored entries"
         if self.loop in nest.free_vars:
             once = joint or (nest.vector is None and nest.free_vars.issuperset(nest.order))
-            (*_, axis) = (None, *nest.problem.type_of[nest.statement.target.tensor].axes)
-            if not isinstance(axis, Positions) or axis.pattern != walked.pattern or not once:
+            last = nest.problem.type_of[nest.statement.target.tensor].axes[-1:]
+            if not once or not any(isinstance(axis, Positions) and axis.pattern == walked.pattern for axis in last):
                 return f"what {self.loop} stores does not lie at its positions, or is added to"
         elif not (inside or nest.first("promote") is not None):
             return f"what {self.loop} adds to is no scalar in registers"
@@ -142,27 +155,6 @@ class Vectorize(Transformation):
         tables = [f for f in nest.factors if f.indirections()]
         if tables:
             return f"{tables[0]} is read through a table"
-        return None
-
-    def _storage_reason(self, nest: Summary) -> str | None:
-        walked = {v for n in nest.statement.patterns for v in nest.problem.walks[n]}
-        if self.loop in walked:
-            return f"{self.loop} is an index of a sparse pattern, whose coordinates are not consecutive"
-        if nest.derived:
-            return "derived index variables run in scalar loops"
-        for access in nest.statement.assignment.accesses:
-            if self.loop in access.variables() and not nest.stores_innermost(access, self.loop):
-                return f"{access} cannot be stored with {self.loop} innermost"
-        return None
-
-    def _size_reason(self, nest: Summary) -> str | None:
-        size, lanes = nest.problem.size[self.loop], nest.splits[self.loop]
-        if size is None:
-            return f"the size of {self.loop} is known at run time only"
-        if lanes > size:
-            return f"a tile of {lanes} lanes is larger than {self.loop}, of size {size}"
-        if lanes * nest.itemsize > LARGEST_TILE:
-            return f"a tile has at most {LARGEST_TILE} bytes, not {lanes} lanes of {nest.itemsize}"
         return None
 
     def loops_after(self, nest: Summary) -> tuple[str, ...]:
