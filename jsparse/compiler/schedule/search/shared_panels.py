@@ -107,8 +107,8 @@ def _share_rows(
         if var not in names[:-1] or not rows or not mostly_read_before(problem.cpu, pattern, names.index(var) + 1):
             return False
         entries = max(entries, pattern.nse / rows)
-    sizes = [entries * size for size in {name: n for rows_of in row_bytes for name, n in rows_of.items()}.values()]
-    return sum(sizes) > problem.cpu.first_cache_bytes >= max(sizes, default=0)
+    selected = {name: entries * size for of_one in row_bytes for name, size in of_one.items()}  # bytes, by tensor
+    return sum(selected.values()) > problem.cpu.first_cache_bytes >= max(selected.values(), default=0)
 
 
 def _runs(alone: Sequence[bool], selected: Sequence[frozenset[str]]) -> list[int]:
