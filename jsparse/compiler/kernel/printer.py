@@ -58,8 +58,7 @@ def _lines(stmt: ir.Stmt, indent: str) -> Iterator[str]:
             for inner in stmts:
                 yield from _lines(inner, indent)
         case ir.For(var=var, start=start, stop=stop, step=step, body=body):
-            by = f", {step}" if step != 1 else ""
-            together = f", {stmt.copies} at a time" if stmt.copies > 1 else ""
+            by, together = f", {step}" * (step != 1), f", {stmt.copies} at a time" * (stmt.copies > 1)
             yield f"{indent}for {var.name} in range({expr_text(start)}, {expr_text(stop)}{by}){together}:"
             yield from _lines(body, indent + "  ")
         case ir.While(condition=condition, body=body):

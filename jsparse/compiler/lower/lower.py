@@ -137,8 +137,7 @@ class _Lowerer:
         # Chunks that have their partial sums already are not prepared again.
         mode = None if loop.parallel is None or partials is not None else loop.parallel.mode
         # The code around a loop comes first: it lowers the loop again, in a scope that knows what this code prepares.
-        divided = with_panel_bounds(loop, scope, lambda inner: self.stmt(loop, inner))
-        if divided is not None:
+        if (divided := with_panel_bounds(loop, scope, lambda inner: self.stmt(loop, inner))) is not None:
             return divided
         if mode == "reduced":
             reduced = with_private_sum if scope.produced is not None else partial(with_private_targets, loop)

@@ -104,7 +104,7 @@ def _boundary(
         same = ir.Set(inside, ir.Compare("==", here, previous))
         within = ir.If(both(less(const(0), end), less(end, size)), same)
         return block(*search, outside, within), _Boundary(end, end, inside)
-    # If weights grow, weight(found - 1) < goal <= weight(found): the goal lies in the segment `above` = found - 1. If
+    # If weights grow, weight(end - 1) < goal <= weight(end): the goal lies in the segment `above` = end - 1. If
     # it is the end of that segment, or the segment is light, the chunk begins at `end`, and `above` stays whole. A
     # light segment has at most 1 / HEAVY of a chunk's share: a chunk exceeds its share by no more.
     segment, position, above = scope.fresh("segment"), scope.fresh("position"), scope.fresh("above")
