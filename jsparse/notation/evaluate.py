@@ -11,6 +11,8 @@ variable.
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Sequence
 
 from jsparse.base.tokens import Reader
@@ -20,9 +22,17 @@ from jsparse.notation.assignment import Access
 from jsparse.notation.expression import Expression, error_at_next
 from jsparse.notation.statement import Operator, Product, Statement
 from jsparse.notation.terms import as_products, base_and_exponent
-from jsparse.notation.tokens import read_tokens
 
 _EXAMPLE = "'y[i] = b[i] - A[i, j] * x[j]'"
+
+# ASCII only: Unicode letters that look alike would silently name different tensors.
+_TOKEN = re.compile(
+    r"""(?P<number> (?: [0-9]+ (?:\.[0-9]*)? | \.[0-9]+ ) (?: [eE][+-]?[0-9]+ )? )
+      | (?P<name>   [A-Za-z_][A-Za-z0-9_]* )
+      | (?P<symbol> \*\* | // | [-+*/=<>!]= | [-+*/=<>,()\[\]] )
+      | (?P<other>  [^ \t\r\n] )""",
+    re.VERBOSE,
+)
 
 
 def parse_statement(text: str, sized: bool = False) -> Statement:
@@ -44,7 +54,7 @@ def parse_statement(text: str, sized: bool = False) -> Statement:
             f"Expected a statement as text such as {_EXAMPLE}, but it is of type {type(text).__name__}. Pass tensors "
             "by name after it."
         )
-    reader = read_tokens(text)
+    reader = _read_tokens(text)
     token = reader.peek()
     if token.kind != "name":
         raise reader.error(token, f"Expected a statement such as {_EXAMPLE}, its target first, but got {token}")
@@ -71,6 +81,17 @@ def parse_statement(text: str, sized: bool = False) -> Statement:
     if operator == "=":
         _check_sums(expression, target.access, products)
     return Statement(target.access, products, operator, tuple(call for call, _ in expression.calls.values()))
+
+
+def _read_tokens(text: str) -> Reader:
+    """Return a reader of the tokens of a statement. Raises SubscriptError if a character begins no token."""
+    reader = Reader(text, _TOKEN)
+    for token in reader.tokens:
+        if token.kind == "other":
+            name = unicodedata.name(token.text, f"U+{ord(token.text):04X}")
+            message = "Expected ASCII letters, digits, '_' and the symbols + - * / = < > , ( ) [ ], but got"
+            raise reader.error(token, f"{message} {token.text!a} ({name})")
+    return reader
 
 
 def _check_sums(expression: Expression, target: Access, products: Sequence[Product]) -> None:
