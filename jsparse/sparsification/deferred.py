@@ -23,8 +23,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes
 from jsparse.compiler.dtypes import DTYPES
 from jsparse.formats import Pattern
-from jsparse.notation.ellipsis import letters_of
-from jsparse.ops.einsum import einsum
+from jsparse.ops.elementwise.broadcast import elements_at_slots
 from jsparse.sparsification.separable import Products, total
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -159,7 +158,6 @@ def _elements_at_slots(array: Any, dims: Sequence[int], tensor: SparseTensor) ->
         return array
     if array.dtype.name not in DTYPES:  # einsum has no kernels for it
         return array.at[tuple(jnp.asarray(tensor.coords[dim]) for dim in dims)].get(mode="fill", fill_value=0)
-    letters = letters_of(tensor.ndim)
-    ones = tensor.with_values(jnp.ones(tensor.nse, array.dtype))
-    subscripts = f"{letters},{''.join(letters[dim] for dim in dims)}->{letters}"
-    return einsum(subscripts, ones, array, out_format=tensor).values  # type: ignore[union-attr]
+    sizes = dict(zip(dims, array.shape, strict=True))
+    broadcasting = array.reshape([sizes.get(dim, 1) for dim in range(tensor.ndim)])
+    return elements_at_slots("jsparse.sparsify", tensor, broadcasting)

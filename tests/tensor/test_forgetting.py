@@ -27,6 +27,8 @@ OPERATIONS: dict[str, Callable[[SparseTensor], Any]] = {
     "transposed": lambda A: A.T @ X,
     "sparse product": lambda A: (A @ A).values,
     "sum": lambda A: (A + A.T).values,
+    "maximum": lambda A: jsparse.maximum(A, A.T).values,
+    "maximum on its own pattern": lambda A: jsparse.maximum(A, A * A.T).values,
     "gradient": lambda A: jax.grad(lambda v: (A.with_values(v) @ X).sum())(A.values),
     "conversion": lambda A: A.asformat("csc").values,
     "reduction": lambda A: A.max(1),

@@ -5,7 +5,7 @@ Powers and divisors become tensors, too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,9 +18,10 @@ from jsparse.formats import Pattern
 from jsparse.notation import Access, Product
 from jsparse.notation.statement import Call, Statement
 from jsparse.notation.terms import base_and_exponent
+from jsparse.ops.aligned import poison_if_overflowed, same_pattern
 from jsparse.ops.calls.evaluation import Points, conditional, evaluate_call
 from jsparse.ops.calls.operands import Operands, Place, operands_of
-from jsparse.ops.calls.places import Places, same_pattern
+from jsparse.ops.calls.places import Places
 from jsparse.planning.signature import OutFormat
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.entrywise import jit_map
@@ -33,21 +34,19 @@ def without_calls(
     tensors: dict[str, Any],
     out_format: OutFormat,
     shape: Sequence[int] | None,
-    numbers: Mapping[str, complex] | None = None,
 ) -> tuple[Statement, dict[str, Any]]:
     """Replace the calls of a statement by tensors. Return the new statement, and all tensors by name.
 
     Args:
         tensors: the tensors by name, powers included.
         shape: the target's shape, if the caller gave it.
-        numbers: the values of tensors that are known numbers.
 
     Raises ShapeError if ranks or sizes do not agree, PatternError for a call that is not 0 where no operand stores an
     entry, unless another factor or `out_format` determines where its values are needed.
     """
     if not statement.calls:
         return statement, tensors
-    calls = _Calls(statement, operands_of(text, statement, tensors, out_format, shape), out_format, numbers or {})
+    calls = _Calls(statement, operands_of(text, statement, tensors, out_format, shape), out_format)
     terms = tuple(calls.term(term) for term in statement.terms)
     return replace(statement, terms=terms, calls=()), {**tensors, **calls.made}
 
@@ -61,10 +60,8 @@ class _Calls:
         made: the tensors that stand for calls and their powers, by name.
     """
 
-    def __init__(
-        self, statement: Statement, operands: Operands, out_format: OutFormat, numbers: Mapping[str, complex]
-    ) -> None:
-        self.operands, self.places = operands, Places(statement, operands, out_format, numbers)
+    def __init__(self, statement: Statement, operands: Operands, out_format: OutFormat) -> None:
+        self.operands, self.places = operands, Places(statement, operands, out_format)
         self.calls = statement.calls
         self.made: dict[str, Any] = {}
         self._values: list[tuple[Call, Place, Any]] = []
@@ -96,26 +93,17 @@ class _Calls:
         accesses = tuple(dict.fromkeys(self.places.accesses(*call.factors)))
         bare = frozenset(filter(self.operands.is_bare, accesses))
         given = tuple(access for access in accesses if access not in bare)
-        points = Points(call, self.calls, given, self.places.keys, (), bare, self.places.numbers)
+        points = Points(call, self.calls, given, self.places.keys, (), bare)
         flags = tuple(sorted(n for n in conditional(points) if not self.places.is_complete(n, place)))
         points = replace(points, flags=flags)
         arrays = [self.operands.at(place, access) for access in given]
         arrays += [self.operands.presence(place, self.places.sources[n]) for n in flags]
         if place.pattern is None:
             values = jnp.broadcast_to(_at_all_points(*arrays, points=points), self.operands.shape(place.indices))
-            return self._nan_if_overflowed(accesses, place, values)
-        values = jit_map(evaluate_call, place.pattern, *arrays, points=points)
-        return SparseTensor._wrap(self._nan_if_overflowed(accesses, place, values), place.pattern)
-
-    def _nan_if_overflowed(self, accesses: Sequence[Access], place: Place, values: jax.Array) -> jax.Array:
-        """Return the values, or NaN if an operand's pattern overflowed: functions may hide the operand's NaN."""
-        for access in accesses:
-            pattern = self.operands.pattern(access)
-            if not isinstance(pattern, DynamicPattern) or same_pattern(pattern, place.pattern):
-                continue
-            if jnp.issubdtype(values.dtype, jnp.inexact):
-                values = pattern.poison(values)
-        return values
+        else:
+            values = jit_map(evaluate_call, place.pattern, *arrays, points=points)
+        values = poison_if_overflowed(values, place.pattern, map(self.operands.pattern, accesses))
+        return values if place.pattern is None else SparseTensor._wrap(values, place.pattern)
 
 
 @partial(jax.jit, static_argnames="points", inline=True)

@@ -15,11 +15,11 @@ import jax
 import jax.numpy as jnp
 
 from jsparse.base.dataclass import dataclass
-from jsparse.errors import DTypeError, shorten
 from jsparse.notation import Access
 from jsparse.notation.statement import Call, Product
 from jsparse.notation.terms import base_and_exponent
-from jsparse.ops.calls.support import Keys, Numbers, meaning, supports
+from jsparse.ops.aligned import call_function
+from jsparse.ops.calls.support import Keys, supports
 from jsparse.planning.dtypes import check_coefficients
 
 
@@ -34,7 +34,6 @@ class Points:
         keys: the index of each access's pattern.
         flags: the indices of the patterns that have an array of flags. A flag is set where an entry is stored.
         bare: the accesses to patterns without values. Their entries count as 1.
-        numbers: the operands that are known numbers.
     """
 
     call: Call
@@ -43,7 +42,6 @@ class Points:
     keys: Keys = ()
     flags: tuple[int, ...] = ()
     bare: frozenset[Access] = frozenset()
-    numbers: Numbers = ()
 
 
 def evaluate_call(*arrays: jax.Array, points: Points) -> jax.Array:
@@ -60,7 +58,7 @@ def conditional(points: Points) -> frozenset[int]:
 
     They are bare patterns, and patterns in products of several factors or in powers of calls.
     """
-    known, found, calls = supports(points.calls, points.keys, points.numbers), set[int](), [points.call]
+    known, found, calls = supports(points.calls, points.keys), set[int](), [points.call]
     while calls:
         call = calls.pop()
         for term in (term for terms in call.arguments for term in terms):
@@ -81,18 +79,13 @@ class _Evaluation:
         count = len(points.operands)
         self.values = dict(zip(points.operands, arrays, strict=False))
         self.flags = {n: x != 0 for n, x in zip(points.flags, arrays[count:], strict=True)}
-        self.known = supports(points.calls, points.keys, points.numbers)
+        self.known = supports(points.calls, points.keys)
 
     def call(self, call: Call) -> jax.Array:
         arguments = [reduce(operator.add, map(self.product, terms)) for terms in call.arguments]
-        try:
-            return meaning(call.function)(*arguments)
-        except (TypeError, ValueError) as error:
-            dtypes = ", ".join(str(jnp.result_type(x)) for x in arguments)
-            raise DTypeError(
-                f"Expected arguments of dtypes that JAX computes '{shorten(str(call))}' of, but got {dtypes}. "
-                f"Convert operands with .astype."
-            ) from error
+        if not call.function:
+            return arguments[0]  # a sum in parentheses
+        return call_function(*arguments, name=call.function, what=call)
 
     def product(self, term: Product) -> Any:
         values = [self.factor(factor) for factor in term.factors if factor not in self.points.bare]

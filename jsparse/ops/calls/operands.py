@@ -102,14 +102,6 @@ class Operands:
         ones = jnp.ones([_shape(self.tensors[access.tensor])[dim] for dim in dims], jnp.float32)
         return self._with_ones(ones).at(place, Access(_ONES, tuple(access.indices[dim] for dim in dims)))
 
-    def entries(self, indices: Sequence[IndexVar], products: Sequence[Sequence[Access]]) -> Any:
-        """The pattern of a sum of products of accesses to patterns."""
-        names = {access: f"'{n}" for n, access in enumerate(dict.fromkeys(a for product in products for a in product))}
-        tensors = {name: self.pattern(access) for access, name in names.items()}
-        terms = tuple(Product(1, tuple(Access(names[a], a.indices) for a in product)) for product in products)
-        statement = Statement(Access(_SAMPLE, tuple(indices)), terms)
-        return plan_statement(self.text, statement, tensors, None, None, shape=self.shape(indices)).run().pattern
-
     def _with_ones(self, tensor: PatternLike | Array) -> Operands:
         return replace(self, tensors={**self.tensors, _ONES: tensor})
 

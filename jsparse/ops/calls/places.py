@@ -16,7 +16,7 @@ raised.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from math import prod
 from typing import Any, NoReturn
@@ -28,11 +28,12 @@ from jsparse.formats import Pattern
 from jsparse.notation import Access, IndexVar, Product, Statement
 from jsparse.notation.background import dense_background
 from jsparse.notation.statement import Call
+from jsparse.ops.aligned import joined_pattern, same_pattern
 from jsparse.ops.calls.operands import Operands, Place
 from jsparse.ops.calls.support import supports
 from jsparse.planning.signature import OutFormat, PatternRef, is_sparse, pattern_of, places_of
 from jsparse.planning.term import extend_to_target
-from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
+from jsparse.tensor.dynamic_pattern import DynamicPattern
 
 
 class Places:
@@ -42,21 +43,17 @@ class Places:
         sources: the patterns, each represented by an access to it. An access that reads from tables counts as a pattern
             with entries wherever it reads within range.
         keys: for each access that is not present everywhere, the index of its pattern in `sources`.
-        numbers: the operands that are known numbers.
         known: the supports of the calls.
     """
 
-    def __init__(
-        self, statement: Statement, operands: Operands, out_format: OutFormat, numbers: Mapping[str, complex]
-    ) -> None:
+    def __init__(self, statement: Statement, operands: Operands, out_format: OutFormat) -> None:
         self.statement, self.operands, self.out_format = statement, operands, out_format
         self.sources: list[Access] = []
         accesses = dict.fromkeys(access for call in statement.calls for access in call.factors)
         keys = {access: self._number(access) for access in accesses}
         self.keys = tuple((access, number) for access, number in keys.items() if number is not None)
         self.nested = frozenset(n for n, access in enumerate(self.sources) if access.indirections())
-        self.numbers = tuple((access, numbers[access.tensor]) for access in accesses if access.tensor in numbers)
-        self.known = supports(statement.calls, self.keys, self.numbers)
+        self.known = supports(statement.calls, self.keys)
         self._own: dict[Call, Place | None] = {}
 
     def _number(self, access: Access) -> int | None:
@@ -107,15 +104,18 @@ class Places:
         sets = self.known.of(call, self.nested) or (frozenset({min(patterns)}),)
         if not all(sets):
             return None
-        products = [[self.sources[n] for n in sorted(chosen)] for chosen in sets]
-        first, *others = (access for product in products for access in product)
-        walked = dict.fromkeys(v for access in (first, *others) for v in access.variables())
-        indices = tuple(dict.fromkeys((*walked, *call.variables())))
-        complete, pattern = frozenset.intersection(*sets), self.operands.pattern(first)
-        if others or pattern is None or len(set(first.indices)) < len(first.indices):
-            return Place(indices, self.operands.entries(indices, products), complete)
-        added = self.operands.shape(indices[len(first.indices) :])
-        return Place(indices, pattern.extended(added) if added else pattern, complete)
+        stored = tuple(tuple(map(self._stored, sorted(chosen))) for chosen in sets)
+        used = [v for patterns in stored for _, indices in patterns for v in indices]
+        indices = tuple(dict.fromkeys((*used, *call.variables())))
+        pattern = joined_pattern(self.operands.text, indices, stored, self.operands.shape(indices))
+        return Place(indices, pattern, frozenset.intersection(*sets))
+
+    def _stored(self, number: int) -> tuple[Pattern | DynamicPattern, tuple[IndexVar, ...]]:
+        """Return a pattern of `sources` and its index variables."""
+        access = self.sources[number]
+        pattern = self.operands.pattern(access)
+        assert pattern is not None
+        return pattern, _names(access)
 
     def _elsewhere(self, factor: Access, term: Product, guards: Sequence[Place]) -> Place:
         """Find the place of a call that is needed at the entries of another factor or of the result, or everywhere."""
@@ -199,11 +199,6 @@ class Places:
         advice += ", or pass out_format='dense' for all of its values. " if is_of_result else ". "
         what = f"{shorten(str(call), 60)} in '{self.operands.text}'"
         raise dense_background(what, self.known.value_of_nothing(call, self.nested), advice)
-
-
-def same_pattern(a: Pattern | DynamicPattern | None, b: Pattern | DynamicPattern | None) -> bool:
-    """Whether two patterns certainly have the same slots. None matches only None."""
-    return a is b or (a is not None and b is not None and a.format == b.format and same_entries(a, b))
 
 
 def _names(access: Access) -> tuple[IndexVar, ...]:

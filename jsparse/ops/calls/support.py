@@ -11,36 +11,30 @@ the empty set: exp(A) is 1 where nothing is stored. The sets are points of a mer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache, partial
-from itertools import combinations
 from math import prod
-from typing import Any, TypeAlias
-
-import jax
+from typing import TypeAlias
 
 from jsparse.errors import NotYetSupportedError
 from jsparse.notation import Access
 from jsparse.notation.background import ABSENT, UNKNOWN, Background, background
-from jsparse.notation.functions import COMPARISONS, FUNCTIONS, Function
 from jsparse.notation.statement import Call, Product
 from jsparse.notation.terms import base_and_exponent
+from jsparse.ops.aligned import Sets, of_numbers, smallest_sets
 
 MOST = 8  # patterns in one call: their sets are tried one by one
 
-Sets: TypeAlias = tuple[frozenset[int], ...]
 Keys: TypeAlias = tuple[tuple[Access, int], ...]
 """For each access, the index of the pattern where it has entries. Accesses not listed are present everywhere."""
-Numbers: TypeAlias = tuple[tuple[Access, complex], ...]
-"""The operands whose value is a known number, each with its value."""
 
 
 class Supports:
     """The supports of calls. The support of a call is the set of points where the call may differ from 0."""
 
-    def __init__(self, calls: Sequence[Call], keys: Keys, numbers: Numbers = ()) -> None:
+    def __init__(self, calls: Sequence[Call], keys: Keys) -> None:
         self.calls = {str(call): call for call in calls}
-        self.keys, self.numbers = dict(keys), dict(numbers)
+        self.keys = dict(keys)
         self._found: dict[tuple[Call, frozenset[int]], Sets] = {}
 
     def patterns(self, call: Call) -> frozenset[int]:
@@ -78,12 +72,7 @@ class Supports:
                 f"A call takes at most {MOST} sparse operands with entries of their own, but '{call}' has "
                 f"{len(patterns)}. Compute a part of it in a statement before."
             )
-        found: list[frozenset[int]] = []
-        for size in range(len(patterns) + 1):
-            for chosen in map(frozenset, combinations(patterns, size)):
-                if not any(one <= chosen for one in found) and self._call(call, chosen | everywhere) is not ABSENT:
-                    found.append(chosen)
-        return tuple(found)
+        return smallest_sets(patterns, lambda stored: self._call(call, stored | everywhere))
 
     def _call(self, call: Call, present: frozenset[int]) -> Background:
         """Return what is known of a call's value at a point where exactly the patterns `present` store an entry."""
@@ -99,8 +88,6 @@ class Supports:
 
     def _factor(self, access: Access, present: frozenset[int]) -> Background:
         if not access.is_call:
-            if access in self.numbers:
-                return self.numbers[access]
             return ABSENT if self.keys.get(access, -1) not in (-1, *present) else UNKNOWN
         value = self._call(self.call_of(access), present)
         _, exponent = base_and_exponent(access.tensor)
@@ -112,26 +99,7 @@ class Supports:
             return UNKNOWN
 
 
-def row_of(function: str) -> Function:
-    """Return the row of a call's function in the table of functions or of comparisons."""
-    return COMPARISONS[function] if function in COMPARISONS else FUNCTIONS[function]
-
-
-def meaning(function: str) -> Callable[..., Any]:
-    """Return the function of arrays that a call applies."""
-    if not function:
-        return lambda x: x  # a sum in parentheses
-    return row_of(function).function
-
-
-def of_numbers(function: str, numbers: Sequence[complex]) -> complex:
-    """Compute a function of known numbers. The value may be infinite or NaN."""
-    numbers = [x * 1.0 for x in numbers] if row_of(function).divides else numbers
-    with jax.ensure_compile_time_eval(), jax.debug_nans(False), jax.debug_infs(False):
-        return complex(meaning(function)(*numbers))
-
-
 @lru_cache(maxsize=256)
-def supports(calls: tuple[Call, ...], keys: Keys, numbers: Numbers = ()) -> Supports:
+def supports(calls: tuple[Call, ...], keys: Keys) -> Supports:
     """The supports of these calls (cached)."""
-    return Supports(calls, keys, numbers)
+    return Supports(calls, keys)

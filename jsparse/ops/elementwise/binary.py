@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, overload
+from typing import overload
 
 import jax
 import numpy as np
 
-from jsparse.base.arrays import jax_array
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import DTypeError
 from jsparse.ops.elementwise.called import apply_elementwise, number_or_unknown
-from jsparse.ops.elementwise.map import value_operands
+from jsparse.ops.elementwise.map import map_values
 from jsparse.ops.elementwise.operators import as_operand
-from jsparse.tensor.entrywise import jit_map, map_slots
+from jsparse.tensor.entrywise import map_slots
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
@@ -117,8 +116,7 @@ def power(tensor: TensorLike, exponent: TensorLike) -> SparseTensor | jax.Array:
     if not isinstance(exponent, SparseTensor) and (np.shape(exponent) or not _has_sign(exponent)):
         return apply_elementwise("pow", "A ** p", (tensor, exponent))
     if not isinstance(exponent, int | float | np.number):
-        values = value_operands("A ** p", tensor, exponent)
-        return SparseTensor._wrap(jit_map(operator.pow, tensor.pattern, *map(_array, values)), tensor.pattern)
+        return map_values(operator.pow, "A ** p", tensor, exponent)
     check_leaves(tensor, "the operand of **")
     # Not compiled: XLA computes some powers (roots) differently when it compiles them, and jnp's results are expected.
     raised = map_slots(lambda values: values**exponent, tensor.pattern, tensor.values)
@@ -131,10 +129,6 @@ def _has_sign(exponent: TensorLike) -> bool:
         return False
     number = number_or_unknown(exponent)
     return isinstance(number, int | float) and (number > 0 or number < 0)
-
-
-def _array(x: Any) -> jax.Array:
-    return jax_array(x, "the operands of an elementwise function to be tensors or numbers")
 
 
 pow = power

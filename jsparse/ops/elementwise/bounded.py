@@ -82,8 +82,12 @@ def _combine_with_capacity(
     nse = parse_nse(nse, f"a {symbol} b")
     if nse is None:
         return combine(a, b)
-    if isinstance(a, SparseTensor) and isinstance(b, SparseTensor) and a.shape == b.shape and _is_new(a, b):
-        result = _on_new_pattern(symbol, a, b, nse)
+    both = isinstance(a, SparseTensor) and isinstance(b, SparseTensor) and a.shape == b.shape and a.ndim
+    if both and (a.is_dynamic or b.is_dynamic) and not on_one_pattern(a, b):  # the result has a new, dynamic pattern
+        format = a.format if a.format == b.format else None
+        result: Any = (
+            broadcast_multiply(a, b, format, nse) if symbol == "*" else broadcast_add(symbol, a, b, format, nse)
+        )
     else:
         result = combine(a, b)
         if not isinstance(result, SparseTensor):
@@ -92,17 +96,6 @@ def _combine_with_capacity(
                 f"out."
             )
     return _with_capacity(result, a, nse)
-
-
-def _is_new(a: SparseTensor, b: SparseTensor) -> bool:
-    """Whether a sum or a product of two tensors of equal shapes has a new, dynamic pattern."""
-    return bool(a.ndim) and (a.is_dynamic or b.is_dynamic) and not on_one_pattern(a, b)
-
-
-def _on_new_pattern(symbol: str, a: SparseTensor, b: SparseTensor, nse: int) -> Any:
-    """Compute a + b, a - b or a * b for tensors of equal shapes, on a new pattern with the capacity `nse`."""
-    format = a.format if a.format == b.format else None
-    return broadcast_multiply(a, b, format, nse) if symbol == "*" else broadcast_add(symbol, a, b, format, nse)
 
 
 def _with_capacity(result: SparseTensor, a: SparseTensor, nse: int) -> SparseTensor:

@@ -1,13 +1,16 @@
-"""Functions of several operands, with numpy's meaning: each is a call in a statement, `R[i, j] = min(A[i, j], B[j])`.
+"""Functions of several operands, with numpy's broadcasting and meaning: maximum, where, comparisons, bitwise functions.
 
-If all tensors store the same entries and all other operands are known numbers, the function is applied to the values
-directly.
+If all tensors store the same entries, the function maps their values. Otherwise it maps the values on a pattern that is
+joined from theirs: the points where the function may differ from 0. The function's value where only some operands store
+an entry says which points these are (`notation.background`): a maximum has the union of two patterns, & the
+intersection, and `where(condition, x, y)` the entries that condition and x store, and those of y.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
+from operator import eq
 from typing import Any
 
 import jax
@@ -18,18 +21,25 @@ from jsparse.base.arrays import Array, check_python_int, jax_array
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import DTypeError, shorten
 from jsparse.notation import Access, Product, Statement
-from jsparse.notation.background import ABSENT, UNKNOWN, Background, State, background, dense_background, is_zero
-from jsparse.notation.statement import Call
-from jsparse.ops.calls.desugar import without_calls
-from jsparse.ops.calls.support import meaning, of_numbers, row_of
-from jsparse.ops.elementwise.broadcast import common_shape
-from jsparse.ops.elementwise.map import on_one_pattern, result_pattern, value_operands
-from jsparse.ops.shaping.axes import squeeze
-from jsparse.planning.planned import plan_statement
+from jsparse.notation.background import ABSENT, UNKNOWN, Background, background, dense_background, is_zero
+from jsparse.ops.aligned import (
+    Sets,
+    call_function,
+    joined_pattern,
+    of_numbers,
+    poison_if_overflowed,
+    row_of,
+    same_pattern,
+    smallest_sets,
+    values_at,
+)
+from jsparse.ops.elementwise.broadcast import common_shape, drop_repeated
+from jsparse.ops.elementwise.map import map_values, on_one_pattern
+from jsparse.planning.planned import as_operand, plan_statement
 from jsparse.tensor.entrywise import jit_map
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
-NAMES = "ABCDE"
+NAMES = "ABC"
 
 
 def apply_elementwise(
@@ -55,27 +65,92 @@ def apply_elementwise(
     if row.is_zero_at_zero and all(isinstance(x, SparseTensor) for x in operands):
         first, *others = operands
         if all(on_one_pattern(first, x) for x in others):
-            return _of_values(function, what, operands)
+            return map_values(row.function, what, *operands)
     given = [_operand(x, what) for x in operands]
     tensors = [x for x in given if isinstance(x, SparseTensor)]
     if not tensors:
-        return meaning(function)(*given)
-    first, *others = tensors
+        return row.function(*given)
     # Read from the operands as they were passed: an array that is converted in a traced program is not known.
     numbers = [
         ABSENT if isinstance(x, SparseTensor) else number_or_unknown(y) for x, y in zip(given, operands, strict=True)
     ]
-    found = _at_nothing(function, tuple(numbers))
+    first, *others = tensors
     is_small = all(isinstance(x, SparseTensor | int | float | complex) for x in given)
     is_on_one = all(on_one_pattern(first, x) for x in others)
-    shape = first.shape if is_small and is_on_one else common_shape(what, *map(np.shape, given))
-    if is_zero(found):
-        if is_on_one and first.shape == shape:
-            return _of_values(function, what, given)
-        return _statement(function, what, given, numbers, shape)
-    if is_small or not any(np.shape(x) == shape for x in given if not isinstance(x, SparseTensor)):
-        raise dense_background(what, found, advice() + _cause(given, numbers), shape)
-    return meaning(function)(*(x.todense() if isinstance(x, SparseTensor) else x for x in given))
+    shape = first.shape if is_small and is_on_one else common_shape(what, *map(_shape, given))
+    at_nothing = _background(function, tuple(numbers))
+    if is_zero(at_nothing) and is_on_one and first.shape == shape:
+        return map_values(row.function, what, *given)
+    if is_zero(at_nothing):
+        # A tensor that is repeated along all dimensions is one number for all points, like a scalar array.
+        is_number = [isinstance(x, SparseTensor) and not any(map(eq, x.shape[::-1], shape[::-1])) for x in given]
+        numbers = [UNKNOWN if alone else number for alone, number in zip(is_number, numbers, strict=True)]
+        at_nothing = _background(function, tuple(numbers))
+        if is_zero(at_nothing):
+            aligned = [x.todense().reshape(()) if alone else x for alone, x in zip(is_number, given, strict=True)]
+            return _on_joined_pattern(function, what, aligned, numbers, shape)
+    if is_small or not any(_shape(x) == shape for x in given if not isinstance(x, SparseTensor)):
+        raise dense_background(what, at_nothing, advice() + _cause(given, numbers), shape)
+    return row.function(*(x.todense() if isinstance(x, SparseTensor) else x for x in given))
+
+
+def _on_joined_pattern(
+    function: str, what: str, operands: Sequence[Any], numbers: Sequence[Background], shape: tuple[int, ...]
+) -> SparseTensor:
+    """Apply a function, which is 0 where nothing is stored, to operands that broadcast to `shape`."""
+    names = tuple(f"i{n}" for n in range(len(shape)))
+    sizes = dict(zip(names, shape, strict=True))
+    patterns: list[tuple[Any, tuple[str, ...]]] = []  # the different ones, with their index variables
+    keys: list[int | None] = []  # for each operand, the number of its pattern
+    aligned = []
+    for name, operand in zip(NAMES, operands, strict=False):
+        x, own = drop_repeated(operand, names, shape) if _shape(operand) else (operand, ())
+        aligned.append((name, x, own))
+        key = None
+        if isinstance(x, SparseTensor):
+            as_operand(x, partial("{} of '{}'".format, name, what), what)
+            equal = (n for n, (pattern, of) in enumerate(patterns) if of == own and same_pattern(pattern, x.pattern))
+            key = next(equal, len(patterns))
+            patterns[key:] = patterns[key:] or [(x.pattern, own)]
+        keys.append(key)
+    supports = _supports(function, tuple(keys), tuple(numbers))
+    sets = tuple(tuple(patterns[n] for n in sorted(chosen)) for chosen in supports)
+    used = [own for stored in sets for _, own in stored] + [own for *_, own in aligned]
+    indices = tuple(dict.fromkeys(v for own in used for v in own))
+    pattern = joined_pattern(what, indices, sets, tuple(sizes[v] for v in indices))
+    arrays = [values_at(what, Access(name, own), x, indices, pattern) if own else x for name, x, own in aligned]
+    values = jit_map(call_function, pattern, *arrays, name=function, what=what)
+    values = poison_if_overflowed(values, pattern, (own for own, _ in patterns))
+    result: SparseTensor = SparseTensor._wrap(values, pattern)
+    if indices == names:
+        return result
+    # The operand whose pattern comes first lacks a dimension, so this one comes last.
+    statement = Statement(Access("R", names), (Product(1, (Access("T", indices),)),))
+    return plan_statement(what, statement, {"T": result}, None, None, shape=shape).run()
+
+
+@lru_cache(maxsize=1024)
+def _supports(function: str, keys: tuple[int | None, ...], others: tuple[Background, ...]) -> Sets:
+    """Find the smallest sets of patterns such that the function may differ from 0 where all of a set store an entry.
+
+    Args:
+        keys: the number of each operand's pattern, or None.
+        others: what is known of each operand without a pattern.
+    """
+
+    def value(present: frozenset[int]) -> Background:
+        states = (UNKNOWN if key in present else ABSENT for key in keys)
+        arguments = (other if key is None else state for key, state, other in zip(keys, states, others, strict=True))
+        result = _background(function, tuple(arguments))
+        return ABSENT if is_zero(result) else result
+
+    return smallest_sets(sorted({key for key in keys if key is not None}), value)
+
+
+@lru_cache(maxsize=1024)
+def _background(function: str, arguments: tuple[Background, ...]) -> Background:
+    """Compute what is known of the value of a function at a point, from what is known of its arguments there."""
+    return background(function, arguments, partial(of_numbers, function))
 
 
 def _check_integers(what: str, operands: Sequence[Any]) -> None:
@@ -89,29 +164,13 @@ def _check_integers(what: str, operands: Sequence[Any]) -> None:
             )
 
 
-def _of_values(function: str, what: str, given: Sequence[Any]) -> SparseTensor:
-    """Apply a function to values of tensors on one pattern, to numbers, and to array elements at the entries."""
-    at, tensors = 0, [x for x in given if isinstance(x, SparseTensor)]
-    while given[at] is not tensors[0]:
-        at += 1
-    first, *values = value_operands(what, tensors[0], *given[:at], *given[at + 1 :])
-    found = jit_map(meaning(function), tensors[0].pattern, *values[:at], first, *values[at:])
-    return SparseTensor._wrap(found, result_pattern(*tensors))
-
-
 def _cause(given: Sequence[SparseTensor | Array], numbers: Sequence[Background]) -> str:
     """Return a sentence that names the first dense operand that is not a known number; empty if there is none."""
     for x, number in zip(given, numbers, strict=True):
         if number is UNKNOWN:
-            shape = "" if np.size(x) != 1 else ", and it is traced"
-            return f"An operand of shape {shorten(np.shape(x))} is not known to be a number for which it is{shape}. "
+            traced = ", and it is traced" if isinstance(x, jax.core.Tracer) and np.size(x) == 1 else ""
+            return f"An operand of shape {shorten(np.shape(x))} is not known to be a number for which it is{traced}. "
     return ""
-
-
-@lru_cache(maxsize=1024)
-def _at_nothing(function: str, arguments: tuple[Background, ...]) -> Background:
-    """Compute the value of a function at an element that the tensors do not store."""
-    return background(function, arguments, partial(of_numbers, function))
 
 
 def number_or_unknown(x: Any) -> Background:
@@ -124,35 +183,12 @@ def number_or_unknown(x: Any) -> Background:
     return number if isinstance(number, int | float | complex) else float(number)  # bfloat16
 
 
-def _statement(
-    function: str,
-    what: str,
-    given: Sequence[SparseTensor | Array],
-    numbers: Sequence[Background],
-    shape: tuple[int, ...],
-) -> SparseTensor:
-    """Compute a function as a statement, over operands that broadcast to `shape`."""
-    names = tuple(f"i{n}" for n in range(len(shape)))
-    tensors, arguments = dict[str, Any](), []
-    for letter, x in zip(NAMES, given, strict=False):
-        own = names[len(names) - np.ndim(x) :]
-        repeated = [n for n, v in enumerate(own) if np.shape(x)[n] != shape[names.index(v)]]
-        if isinstance(x, SparseTensor):
-            tensors[letter] = squeeze(x, repeated) if repeated else x
-        else:
-            x = jax_array(x, what)
-            tensors[letter] = x.reshape([size for n, size in enumerate(x.shape) if n not in repeated])
-        access = Access(letter, tuple(v for n, v in enumerate(own) if n not in repeated))
-        arguments.append((Product(1, (access,)),))
-    call = Call(function, tuple(arguments))
-    term = Product(1, (Access(str(call), call.variables()),))
-    statement = Statement(Access("R", names), (term,), calls=(call,))
-    known = {letter: number for letter, number in zip(NAMES, numbers, strict=False) if not isinstance(number, State)}
-    plain, made = without_calls(what, statement, tensors, None, shape, known)
-    return plan_statement(what, plain, made, None, None, shape=shape).run()
-
-
 def _operand(x: TensorLike, what: str) -> Any:
     """Convert an operand to a tensor or an array; keep Python numbers. Raises DTypeError for anything else."""
     x = as_sparse_operand(x, what)
     return x if isinstance(x, SparseTensor | int | float | complex) else jax_array(x, f"the operands of {what}")
+
+
+def _shape(x: Any) -> tuple[int, ...]:
+    """Return the shape of a tensor, an array or a number of Python."""
+    return tuple(getattr(x, "shape", ()))

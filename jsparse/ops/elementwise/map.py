@@ -16,7 +16,7 @@ from jsparse.formats import Pattern
 from jsparse.ops.elementwise.broadcast import elements_at_slots
 from jsparse.tensor.composed import ComposedTensor
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
-from jsparse.tensor.entrywise import map_slots
+from jsparse.tensor.entrywise import jit_map, map_slots
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
@@ -43,28 +43,38 @@ def map_entries(self: SparseTensor, f: Callable[..., Any], *others: TensorLike) 
     different entries.
     """
     operands = [as_sparse_operand(x, "A.map", composed=True) for x in others]
-    values = value_operands("A.map", self, *operands)
-    return on_pattern_of(self, map_slots(f, self.pattern, *values), *operands)
+    return on_pattern_of(self, map_slots(f, self.pattern, *value_operands("A.map", self, *operands)), *operands)
 
 
-def value_operands(what: str, first: SparseTensor, *others: Any) -> list[Any]:
+def map_values(function: Callable[..., Any], what: str, *operands: Any) -> SparseTensor:
+    """Apply a function to values of tensors on one pattern, to numbers, and to array elements at the entries.
+
+    The function is compiled: it has to be defined at the level of a module. Raises the errors of `value_operands`.
+    """
+    first, *others = (x for x in operands if isinstance(x, SparseTensor))
+    return on_pattern_of(first, jit_map(function, first.pattern, *value_operands(what, *operands)), *others)
+
+
+def value_operands(what: str, *operands: Any) -> list[Any]:
     """Return the values of tensors on one pattern, and elements of arrays at its entries; scalars are not changed.
 
     Raises PatternError for tensors with other entries, ShapeError for arrays that do not broadcast to the shape.
     """
+    first = next(x for x in operands if isinstance(x, SparseTensor))
     check_leaves(first, f"A in {what}", tangents=True)
-    values = [first.values]
-    for x in others:
+    values = []
+    for x in operands:
         if not isinstance(x, SparseTensor):
             values.append(_at_entries(what, first, x) if np.ndim(x) else x)
             continue
-        check_leaves(x, f"an operand of {what}", tangents=True)
-        if not on_one_pattern(first, x):
-            raise PatternError(
-                f"Expected the tensors of {what} to have the same stored entries, in one format, but got {first!r} and "
-                f"{x!r}. Take values on the entries of A by B.restrict(A), or on the entries of both by restricting to "
-                "A + B."
-            )
+        if x is not first:
+            check_leaves(x, f"an operand of {what}", tangents=True)
+            if not on_one_pattern(first, x):
+                raise PatternError(
+                    f"Expected the tensors of {what} to have the same stored entries, in one format, but got {first!r} "
+                    f"and {x!r}. Take values on the entries of A by B.restrict(A), or on the entries of both by "
+                    f"restricting to A + B."
+                )
         values.append(x.values)
     return values
 

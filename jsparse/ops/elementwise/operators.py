@@ -20,12 +20,11 @@ from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
-from jsparse.ops.elementwise.broadcast import broadcast_add, broadcast_divide, broadcast_multiply
+from jsparse.ops.elementwise.broadcast import broadcast_add, broadcast_multiply, common_shape
 from jsparse.ops.elementwise.called import apply_elementwise
-from jsparse.ops.elementwise.map import on_one_pattern, on_pattern_of, value_operands
+from jsparse.ops.elementwise.map import map_values, on_one_pattern
 from jsparse.planning.host.routes import by_kind
 from jsparse.primitives.dense import dense_of_known
-from jsparse.tensor.entrywise import jit_map
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
@@ -53,7 +52,7 @@ def todense(self: SparseTensor) -> jax.Array:
 
 def negative(self: SparseTensor) -> SparseTensor:
     """Compute `-A`, a SparseTensor on the pattern of A."""
-    return _entrywise(operator.neg, self)
+    return map_values(operator.neg, "-A", self)
 
 
 def positive(self: SparseTensor) -> SparseTensor:
@@ -63,7 +62,7 @@ def positive(self: SparseTensor) -> SparseTensor:
 
 def absolute(self: SparseTensor) -> SparseTensor:
     """Compute `abs(A)`, a SparseTensor on the pattern of A."""
-    return _entrywise(operator.abs, self)
+    return map_values(operator.abs, "abs(A)", self)
 
 
 def conj(self: SparseTensor) -> SparseTensor:
@@ -74,7 +73,7 @@ def conj(self: SparseTensor) -> SparseTensor:
 
     Shape, dtype and pattern stay the same. Raises LeafError if the values do not fit the pattern.
     """
-    return _entrywise(jnp.conj, self) if jnp.issubdtype(self.dtype, jnp.complexfloating) else self
+    return map_values(jnp.conj, "A.conj()", self) if jnp.issubdtype(self.dtype, jnp.complexfloating) else self
 
 
 @by_kind
@@ -114,8 +113,8 @@ def multiply(tensor: SparseTensor, other: TensorLike) -> SparseTensor | jax.Arra
     than a dense operand.
     """
     other = as_operand(other)
-    if _is_scalar(other, tensor.ndim):
-        return _entrywise(operator.mul, tensor, other.reshape(()))
+    if not isinstance(other, SparseTensor) and other.size == 1 and other.ndim <= tensor.ndim:
+        return map_values(operator.mul, "A * x", tensor, other)
     return broadcast_multiply(tensor, other)
 
 
@@ -132,30 +131,18 @@ def divide(tensor: TensorLike, other: TensorLike) -> SparseTensor | jax.Array:
     Raises ShapeError if the operands do not broadcast.
     """
     tensor, other = as_operand(tensor), as_operand(other)
-    if not isinstance(tensor, SparseTensor):
-        return _divide_by_entries(other, tensor) if isinstance(other, SparseTensor) else jnp.divide(tensor, other)
-    if isinstance(other, SparseTensor) and on_one_pattern(tensor, other):
-        return _of_values(operator.truediv, "A / B", tensor, other)
-    if isinstance(other, SparseTensor):
-        return broadcast_multiply(tensor, _divide_by_entries(other, jnp.ones((), jnp.int32)), symbol="/")
-    if _is_scalar(other, tensor.ndim):
-        return _entrywise(operator.truediv, tensor, other.reshape(()))
-    return broadcast_divide(tensor, other)
-
-
-def _divide_by_entries(tensor: SparseTensor, numerator: SparseTensor | jax.Array) -> SparseTensor:
-    """Compute `numerator / tensor` for the stored entries."""
-    if _is_scalar(numerator, tensor.ndim):
-        return _entrywise(_reverse_divided, tensor, numerator.reshape(()))
-    return broadcast_divide(tensor, numerator, by_tensor=True)
-
-
-def _reverse_divided(values: jax.Array, numerator: jax.Array) -> jax.Array:
-    return numerator / values
-
-
-def _is_scalar(other: SparseTensor | jax.Array, ndim: int) -> bool:
-    return not isinstance(other, SparseTensor) and other.size == 1 and other.ndim <= ndim
+    if not isinstance(tensor, SparseTensor) and not isinstance(other, SparseTensor):
+        return jnp.divide(tensor, other)
+    if isinstance(tensor, SparseTensor) and isinstance(other, SparseTensor) and not on_one_pattern(tensor, other):
+        inverse = map_values(operator.truediv, "A / B", jnp.ones((), jnp.int32), other)
+        return broadcast_multiply(tensor, inverse, symbol="/")
+    sparse, divisor = (tensor, other) if isinstance(tensor, SparseTensor) else (other, tensor)
+    if divisor.ndim > sparse.ndim or common_shape("A / B", sparse.shape, divisor.shape) != sparse.shape:
+        raise ShapeError(
+            f"Expected the divisor of a sparse tensor of shape {sparse.shape} to broadcast to that shape, but got "
+            f"{divisor.shape}. Divide A.todense() for a larger result."
+        )
+    return map_values(operator.truediv, "A / B", tensor, other)
 
 
 @by_kind
@@ -185,19 +172,8 @@ def _add_or_subtract(
         return _with_zero(rhs, lhs) if symbol == "+" else -_with_zero(rhs, lhs)
     lhs, rhs = as_operand(lhs), as_operand(rhs)
     if isinstance(lhs, SparseTensor) and isinstance(rhs, SparseTensor) and on_one_pattern(lhs, rhs):
-        return _of_values(combine, f"A {symbol} B", lhs, rhs)
+        return map_values(combine, f"A {symbol} B", lhs, rhs)
     return broadcast_add(symbol, lhs, rhs)
-
-
-def _entrywise(function: Callable[..., Any], tensor: SparseTensor, *others: jax.Array) -> SparseTensor:
-    """Apply `function(values, *others)` to the stored values; see `tensor.entrywise`."""
-    check_leaves(tensor, "an operator's operand", tangents=True)
-    return on_pattern_of(tensor, jit_map(function, tensor.pattern, tensor.values, *others))
-
-
-def _of_values(function: Callable[..., Any], what: str, lhs: SparseTensor, rhs: SparseTensor) -> SparseTensor:
-    """Apply a function to the values of two tensors on one pattern."""
-    return on_pattern_of(lhs, jit_map(function, lhs.pattern, *value_operands(what, lhs, rhs)), rhs)
 
 
 def _is_zero(x: object) -> TypeGuard[complex | np.number]:
