@@ -20,7 +20,8 @@ class Access:
     def __str__(self) -> str:
         if not self.indices or self.is_call:  # the text of a call has the indices
             return self.tensor
-        return f"{self.tensor}[{', '.join(map(str, self.indices))}]"
+        name, power, exponent = self.tensor.partition("**")  # of a power x[i]**-1 the tensor is called "x**-1"
+        return f"{name}[{', '.join(map(str, self.indices))}]{power}{exponent}"
 
     @property
     def is_call(self) -> bool:

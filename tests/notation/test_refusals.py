@@ -1,7 +1,7 @@
 """Invalid tensor index notation: the error, its caret, and its message."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jsparse import JsparseError, NotYetSupportedError, SubscriptError
@@ -165,6 +165,8 @@ WORDS += ["exp(", "max(", "where(", ") > (", "<=", "(A[i] + x)"]
 
 
 @given(st.one_of(st.text(max_size=30), st.lists(st.sampled_from(WORDS), max_size=25).map("".join)), st.booleans())
+@example("1/A[i]", True)
+@example("x[i]**2 * A[i, j]", True)
 def test_any_other_text_raises_errors_of_jsparse(text, begun):
     text = f"C = {text}" if begun else text
     try:
