@@ -148,7 +148,7 @@ def _attention(negative_slope: float) -> Callable[..., jax.Array]:
     return attend
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GATConv(AttentionLayer):
     """Graph attention with heads, as `jsparse.nn.gat_conv` computes it (Veličković et al., 2018).
 

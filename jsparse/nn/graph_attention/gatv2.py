@@ -128,7 +128,7 @@ def _attention(negative_slope: float) -> Callable[..., jax.Array]:
     return attend
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GATv2Conv(AttentionLayer):
     """Graph attention whose scores depend on both ends together, as `jsparse.nn.gatv2_conv` computes it.
 

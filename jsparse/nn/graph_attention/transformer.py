@@ -152,7 +152,7 @@ def _attend(
     return sums, None if features is None else wide_sums(f"{at}h,{at}e->ihe", weights, features)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransformerConv(AttentionLayer):
     """Attention by products of queries and keys, plus x R, as `jsparse.nn.transformer_conv` computes it.
 
