@@ -30,6 +30,7 @@ from jsparse.formats.composed import ComposedFormat, is_composed
 from jsparse.formats.format import is_auto
 from jsparse.tensor.composed import ComposedTensor, Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
+from jsparse.tensor.leaves import with_sound_leaves
 from jsparse.tensor.overriding import Overriding
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike, dense_levels
 
@@ -143,10 +144,12 @@ def as_sparse_operand(x: Any, text: str, composed: bool = False) -> Any:
         return x if composed else to_plain(x)
     if type(x) is Composition:
         return x if composed else plain_pattern(x)
+    # Eager calls take this path: a tuple of types is four times as fast as a union of them, and jax.Array is slow.
+    if isinstance(x, (SparseTensor, str, np.ndarray, jax.Array)):
+        return x
     if isinstance(x, Overriding):
         raise x._refusal(text)
-    # Eager calls take this path: a tuple of types is four times as fast as a union of them, and jax.Array is slow.
-    if isinstance(x, (SparseTensor, str, np.ndarray, jax.Array)) or not (is_scipy(x) or is_jax_sparse(x)):
+    if not (is_scipy(x) or is_jax_sparse(x)):
         return x
     if getattr(x, "n_batch", 0):
         kind = type(x).__name__
@@ -158,23 +161,25 @@ def as_sparse_operand(x: Any, text: str, composed: bool = False) -> Any:
 
 
 def of_any_array(
-    name: str, of_arrays: Callable[..., Any], patterns: bool = False
+    name: str, of_arrays: Callable[..., Any], operand: str | None = None, *, patterns: bool = False
 ) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[TensorLike, P], R]]:
     """Return a decorator that extends a function of a SparseTensor to arrays. Sparse arrays become SparseTensors.
 
     Args:
         name: the name of the decorated function in jsparse, for messages.
         of_arrays: the function that is called for dense arrays, with the same arguments.
+        operand: what messages call the tensor, whose leaves are checked; None if the decorated function checks them.
         patterns: whether the decorated function takes patterns, too.
     """
     kinds = (SparseTensor, Pattern, DynamicPattern) if patterns else (SparseTensor,)
 
     def extend(function: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[TensorLike, P], R]:
         def apply(A: TensorLike, /, *args: P.args, **kwargs: P.kwargs) -> R:
-            operand = A if type(A) is SparseTensor else as_sparse_operand(A, f"jsparse.{name}")
-            if isinstance(operand, kinds):
-                return function(cast(S, operand), *args, **kwargs)
-            return of_arrays(operand, *args, **kwargs)
+            given = A if type(A) is SparseTensor else as_sparse_operand(A, f"jsparse.{name}")
+            if isinstance(given, kinds):
+                checked: Any = given if operand is None else with_sound_leaves(cast(SparseTensor, given), operand)
+                return function(checked, *args, **kwargs)
+            return of_arrays(given, *args, **kwargs)
 
         update_wrapper(apply, function)
         return apply

@@ -102,12 +102,8 @@ class Format:
         if isinstance(spec, Format):
             return _of_rank(spec, ndim)
         if isinstance(spec, str):
-            name = re.fullmatch(r"\s*([A-Za-z_][\w-]*)\s*(\([^()]*\))?\s*", spec)
-            if name is not None:
-                return _by_name(name.group(1), name.group(2), ndim)
-            blocks = Blocks(read_levels(spec))
-            spec = Format(blocks.plain_levels) if blocks.is_plain else ComposedFormat(blocks)
-        elif not isinstance(spec, ComposedFormat):
+            return _of_text(spec, ndim)
+        if not isinstance(spec, ComposedFormat):
             raise FormatError(f"Expected a format to be {_KNOWN}, or a Format, but got a {type(spec).__name__}.")
         return _of_rank(spec, ndim)
 
@@ -257,8 +253,7 @@ class Format:
 
         Raises FormatError if `axes` is no permutation.
         """
-        new_dim = {old: new for new, old in enumerate(permutation(axes, self.ndim))}
-        return Format(tuple(Level(level.kind, new_dim[level.dim], level.unique) for level in self.levels))
+        return _transposed(self, permutation(axes, self.ndim))
 
     def restricted(self, dims: Sequence[int]) -> "Format":
         """The format of the levels that store `dims`. These dimensions are renumbered from 0, in ascending order.
@@ -305,6 +300,14 @@ def is_auto(spec: object) -> bool:
 
 
 @functools.lru_cache(maxsize=256)
+def _of_text(text: str, ndim: int) -> Format | ComposedFormat:
+    name = re.fullmatch(r"\s*([A-Za-z_][\w-]*)\s*(\([^()]*\))?\s*", text)
+    if name is not None:
+        return _by_name(name.group(1), name.group(2), ndim)
+    blocks = Blocks(read_levels(text))
+    return _of_rank(Format(blocks.plain_levels) if blocks.is_plain else ComposedFormat(blocks), ndim)
+
+
 def _by_name(name: str, arguments: str | None, ndim: int) -> Format | ComposedFormat:
     if name == AUTO:
         raise FormatError(
@@ -377,6 +380,12 @@ def _arrays(format: Format) -> tuple[tuple[int, str], ...]:
 @functools.lru_cache(maxsize=1024)
 def _order(format: Format) -> tuple[int, ...]:
     return tuple(level.dim for level in format.levels)
+
+
+@functools.lru_cache(maxsize=1024)
+def _transposed(format: Format, axes: tuple[int, ...]) -> Format:
+    new_dim = {old: new for new, old in enumerate(axes)}
+    return Format(tuple(Level(level.kind, new_dim[level.dim], level.unique) for level in format.levels))
 
 
 @functools.lru_cache(maxsize=1024)

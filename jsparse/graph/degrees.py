@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 
 from jsparse.graph.graphs import Graph, as_graph, is_pattern, one_of
-from jsparse.ops.einsum import einsum
+from jsparse.ops.einsum import contract
+from jsparse.ops.reductions.reductions import sum_over
 from jsparse.ops.relocation.operands import as_axis
-from jsparse.planning.dtypes import wide_float
+from jsparse.planning.dtypes import convert_dtype, wide_float
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 KINDS = {"symmetric": "ij,i,j->ij", "row": "ij,i->ij", "column": "ij,j->ij"}
@@ -31,9 +30,15 @@ def degree(A: Graph, axis: int = 1) -> jax.Array:
     Raises ShapeError if the axis is invalid or the graph is not a matrix, DTypeError for dense arrays.
     """
     graph = as_graph(A, "degree", square=False)
-    summed = as_axis(axis, 2, "graph.degree")
-    sums: Any = einsum("ij->i" if summed else "ij->j", A) if is_pattern(A) else graph.sum(summed)
-    return sums
+    return _degrees(A if is_pattern(A) else graph, as_axis(axis, 2, "graph.degree"))
+
+
+def _degrees(graph: Graph, axis: int) -> jax.Array:
+    """Compute the degrees of a graph that has been checked."""
+    if isinstance(graph, SparseTensor):
+        found: jax.Array = sum_over(graph, (axis,))
+        return found
+    return contract("ij->i" if axis else "ij->j", graph)
 
 
 def normalize(A: Graph, kind: str = "symmetric") -> SparseTensor:
@@ -62,13 +67,13 @@ def normalize(A: Graph, kind: str = "symmetric") -> SparseTensor:
     one_of(kind, tuple(KINDS), "the kind of jsparse.graph.normalize")
     graph = as_graph(A, "normalize", square=kind == "symmetric")
     dtype = graph.dtype if jnp.issubdtype(graph.dtype, jnp.inexact) else jnp.result_type(float)
-    weights = graph.astype(wide_float(dtype))
+    weights = convert_dtype(graph, wide_float(dtype))
     operand = A if is_pattern(A) else weights
-    sums = degree(operand, 0 if kind == "column" else 1).astype(weights.dtype)
+    sums = convert_dtype(_degrees(operand, 0 if kind == "column" else 1), weights.dtype)
     scale = inverse(sums, root=kind == "symmetric")
     factors = (scale, scale) if kind == "symmetric" else (scale,)
-    scaled: Any = einsum(KINDS[kind], operand, *factors)
-    return scaled.astype(dtype)
+    scaled: SparseTensor = contract(KINDS[kind], operand, *factors)
+    return convert_dtype(scaled, dtype)
 
 
 def inverse(degrees: jax.Array, *, root: bool = False) -> jax.Array:

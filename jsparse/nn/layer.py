@@ -146,7 +146,10 @@ class Layer:
         x = features(x, name, dtype)
         if dtype is not None and not is_pattern(graph):
             graph = as_tensor(graph, f"nn.{name}").astype(dtype)
-        p = {name: jnp.asarray(one) if dtype is None else jnp.asarray(one, dtype) for name, one in parameters.items()}
+        p = {
+            name: one if dtype is None and isinstance(one, jax.Array) else jnp.asarray(one, dtype)
+            for name, one in parameters.items()
+        }
         return self._apply(p, graph, x, **options)
 
 

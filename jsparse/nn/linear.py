@@ -10,7 +10,8 @@ from jax.typing import ArrayLike, DTypeLike
 
 from jsparse.errors import DTypeError, ShapeError
 from jsparse.nn.layer import Initializer
-from jsparse.nn.operands import dense_array, plus_bias, round_to_operands, sparse_or_dense, wide_sums
+from jsparse.nn.operands import check_bias, round_to_operands, sparse_or_dense, wide, wide_sums
+from jsparse.tensor.leaves import with_sound_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 
@@ -34,22 +35,31 @@ def linear(
 
     Raises DTypeError if the weight is no SparseTensor, ShapeError for shapes that do not fit.
     """
-    x = sparse_or_dense(x, "linear", "x (..., in)", dtype=dtype)
+    return affine(sparse_or_dense(x, "linear", "x (..., in)"), weight, bias, dtype)
+
+
+def affine(
+    x: SparseTensor | jax.Array, weight: SparseTensor, bias: ArrayLike | None, dtype: DTypeLike | None
+) -> jax.Array:
+    """Compute `linear` of an x that a layer has converted and checked."""
     if not isinstance(weight, SparseTensor):
         raise DTypeError(f"Expected a SparseTensor as the weight of linear, but got a {type(weight).__name__}.")
-    bias = None if bias is None else dense_array(bias, "linear", "a bias (out,)")
-    if dtype is not None:
-        weight, bias = weight.astype(dtype), None if bias is None else bias.astype(dtype)
     inputs, out = weight.shape[::2], prod(weight.shape[1::2])
     if weight.ndim not in (2, 4) or not x.ndim or x.shape[-1] != prod(inputs):
         expected = "(in / b, out / c, b, c)" if weight.ndim == 4 else "(in, out)"
         raise ShapeError(
             f"Expected x (..., in) and a weight {expected} in linear, but got x {x.shape} and a weight {weight.shape}."
         )
-    rows = x.reshape(prod(x.shape[:-1]), *inputs)
     text = "ni,ij->nj" if weight.ndim == 2 else "nik,ijkl->njl"
-    sums = plus_bias(wide_sums(text, rows, weight).reshape(rows.shape[0], out), bias, "linear")
-    return round_to_operands(sums, x, weight, bias).reshape(*x.shape[:-1], out)
+    weight, bias = with_sound_leaves(weight, f"operand 1 of '{text}'"), check_bias(bias, (out,), "linear")
+    if dtype is not None:
+        x, weight, bias = x.astype(dtype), weight.astype(dtype), None if bias is None else bias.astype(dtype)
+    # A call of JAX's reshape takes longer than a small product, even where the shape stays.
+    rows = x if x.ndim == weight.ndim == 2 else x.reshape(prod(x.shape[:-1]), *inputs)
+    found = wide_sums(text, rows, weight)
+    found = found if weight.ndim == 2 else found.reshape(rows.shape[0], out)
+    found = round_to_operands(found if bias is None else found + wide(bias), x, weight, bias)
+    return found if x.ndim == 2 else found.reshape(*x.shape[:-1], out)
 
 
 def block_linear(

@@ -14,15 +14,14 @@ import numpy as np
 from jax.typing import ArrayLike, DTypeLike
 
 from jsparse.base.arrays import Array, host_array, is_integer, jax_array
-from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.convert.dynamic_creation import index_numbers
 from jsparse.errors import DTypeError, ShapeError, shorten
 from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, is_pattern
-from jsparse.ops.einsum import einsum
+from jsparse.ops.einsum import contract
 from jsparse.ops.relocation.operands import as_tensor
-from jsparse.planning.dtypes import common_dtype
+from jsparse.planning.dtypes import common_dtype, convert_dtype, wide_dtype
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor, TensorLike
 
@@ -187,44 +186,42 @@ def at_edges(
     if len(output) < like.ndim:
         arrays = *arrays, jnp.ones(like.shape[2], arrays[0].dtype)
         text = f"{inputs},k->ijk{output[2:]}"
-    result = einsum(text, *arrays, out_format=like, preferred_element_type=dtype)
-    assert isinstance(result, SparseTensor)
-    return result
+    found = contract(text, *arrays, out_format=like, preferred_element_type=dtype)
+    assert isinstance(found, SparseTensor)
+    return found
 
 
-def dense_sums(text: str, *arguments: PatternLike | ArrayLike, **options: Any) -> jax.Array:
-    """Compute an einsum with a dense result."""
-    result = einsum(text, *arguments, out_format="dense", **options)
-    assert not isinstance(result, SparseTensor)
-    return result
+def dense_sums(text: str, *arguments: PatternLike | jax.Array, **options: Any) -> jax.Array:
+    """Compute an einsum with a dense result, of operands as `contract` takes them."""
+    found = contract(text, *arguments, out_format="dense", **options)
+    assert not isinstance(found, SparseTensor)
+    return found
 
 
-def wide_sums(text: str, *arguments: PatternLike | ArrayLike, **options: Any) -> jax.Array:
+def wide_sums(text: str, *arguments: PatternLike | jax.Array, **options: Any) -> jax.Array:
     """Compute an einsum with a dense result, in float32 where `dense_sums` would return a narrow float."""
-    kinds = {is_pattern(x) for x in arguments}
-    # Patterns alone are counted.
-    dtype = None if kinds == {True} else arithmetic_dtype(_dtype_of_operands(*arguments).name)
+    dtypes = [x.dtype for x in arguments if isinstance(x, (SparseTensor, jax.Array))]
+    dtype = wide_dtype(common_dtype(*dtypes)) if dtypes else None  # patterns alone are counted
     return dense_sums(text, *arguments, preferred_element_type=dtype, **options)
 
 
 def wide(x: Any) -> Any:
     """Convert an array or a tensor of narrow floats to float32. Other dtypes are kept."""
-    return x.astype(arithmetic_dtype(x.dtype.name))
+    return convert_dtype(x, wide_dtype(x.dtype))
 
 
 def product(x: SparseTensor | jax.Array, kernel: jax.Array) -> jax.Array:
     """Compute x W for a dense or sparse x, in float32 if the dtype of the product is a narrow float."""
     if isinstance(x, SparseTensor):
         return wide_sums("ij,jk->ik", x, kernel)
-    dtype = _dtype_of_operands(x, kernel)
-    return jnp.matmul(x.astype(dtype), kernel.astype(dtype), preferred_element_type=arithmetic_dtype(dtype.name))
+    dtype = common_dtype(x.dtype, kernel.dtype)
+    operands = convert_dtype(x, dtype), convert_dtype(kernel, dtype)
+    return jnp.matmul(*operands, preferred_element_type=wide_dtype(dtype))
 
 
 def round_to_operands(x: jax.Array, *operands: PatternLike | ArrayLike | None) -> jax.Array:
     """Convert a layer's result to the dtype to which its operands promote. None and patterns are ignored."""
-    return x.astype(_dtype_of_operands(*operands))
-
-
-def _dtype_of_operands(*operands: PatternLike | ArrayLike | None) -> np.dtype:
-    arrays = (x for x in operands if x is not None and not is_pattern(x))
-    return common_dtype(*(x.dtype if hasattr(x, "dtype") else jnp.asarray(x).dtype for x in arrays))
+    valued = [x for x in operands if x is not None and not is_pattern(x)]
+    dtypes = [x.dtype if hasattr(x, "dtype") else jnp.asarray(x).dtype for x in valued]
+    dtype = common_dtype(*dtypes)
+    return x if x.dtype == dtype and not x.weak_type else x.astype(dtype)

@@ -16,7 +16,7 @@ from jsparse.convert.creation import asarray
 from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError, short_repr
 from jsparse.formats import Format
 from jsparse.nn.layer import check_sizes
-from jsparse.nn.linear import linear, normal_initializer
+from jsparse.nn.linear import affine, normal_initializer
 from jsparse.nn.operands import dense_array, sparse_or_dense
 from jsparse.nnx.dense_layers import as_matrix
 from jsparse.nnx.param import SparseParam
@@ -56,15 +56,17 @@ class _Linear(nnx.Module, metaclass=Shown):
                 f"Expected out_sharding=None in {name}, but got {short_repr(out_sharding)}. Constrain its result by "
                 "jax.lax.with_sharding_constraint."
             )
-        bias = None if self.bias is None else self.bias[...].reshape(-1)
         x, inputs = sparse_or_dense(x, name, "x (..., in)"), self.in_features
         if isinstance(inputs, tuple):
             lead = x.ndim - len(inputs)
             if lead < 0 or x.shape[lead:] != inputs:
                 raise ShapeError(f"Expected x (..., {', '.join(map(str, inputs))}) in {name}, but got {x.shape}.")
             x = x.reshape(*x.shape[:lead], math.prod(inputs))
-        result, outputs = linear(x, self.kernel.tensor, bias, dtype=self.dtype), self.out_features
-        return result.reshape(*result.shape[:-1], *outputs) if isinstance(outputs, tuple) else result
+        bias, outputs = None if self.bias is None else self.bias[...], self.out_features
+        if isinstance(outputs, int):
+            return affine(x, self.kernel.tensor, bias, self.dtype)
+        found = affine(x, self.kernel.tensor, None if bias is None else bias.reshape(-1), self.dtype)
+        return found.reshape(*found.shape[:-1], *outputs)
 
 
 class SparseLinear(_Linear):

@@ -81,7 +81,8 @@ class SparseParam(nnx.Module, metaclass=Shown):
         getattr(self, _name(pattern))[...] = tensor.values
 
     def _pattern(self) -> Pattern | DynamicPattern | Composition:
-        return self.pattern.get_value() if isinstance(self.pattern, SparseIndex) else self.pattern
+        pattern: Pattern | DynamicPattern | Composition = self.pattern
+        return pattern if isinstance(pattern, (Pattern, Composition)) else self.pattern.get_value()
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute. Raises PatternError for the values of another pattern.

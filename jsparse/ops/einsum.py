@@ -14,16 +14,18 @@ from jax.typing import DTypeLike
 from jsparse._compat import is_divided, mesh_of_trace
 from jsparse.base.limits import MOST_BYTES, check_bytes, parse_nse
 from jsparse.compiler.schedule import Schedule
-from jsparse.compiler.semiring import Semiring, semiring_named
+from jsparse.compiler.semiring import PLUS_TIMES, Semiring, semiring_named
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import ShardingError, short_repr, shorten
+from jsparse.formats import Pattern
 from jsparse.notation import read_sublists
 from jsparse.notation.einsum import check_count, parse_einsum
 from jsparse.planning.dtypes import parse_preferred_dtype
 from jsparse.planning.host.routes import by_kind
 from jsparse.planning.plan import as_schedules
-from jsparse.planning.planned import as_array, plan_einsum
-from jsparse.planning.signature import OutFormat, is_sparse
+from jsparse.planning.planned import Operand, as_array, as_operand, plan_contraction, plan_einsum
+from jsparse.planning.signature import OutFormat, is_sparse, pattern_of
+from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.overriding import overriding_operand
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor, TensorLike
 
@@ -135,13 +137,10 @@ def einsum(
     if dense and ring.is_linear and not schedules:
         return _of_arrays(tuple(given), preferred, str(shown).strip("'"), precision, out_sharding)
     text, *arrays = given if isinstance(given[0], str) else _with_text(given)
-    result = cast(
-        "jax.Array | SparseTensor", plan_einsum(text, tuple(arrays), out_format, nse, preferred, ring, schedules).run()
-    )
+    result: Any = plan_einsum(text, arrays, out_format, nse, preferred, ring, schedules).run()
     if out_sharding is None:
-        if not (mesh_of_trace().empty or isinstance(result, SparseTensor)):
-            _check_summed(text, arrays)
-        return result
+        _check_summed(text, arrays, result)
+        return cast("jax.Array", result)
     if isinstance(result, SparseTensor):
         raise ShardingError(
             f"Expected out_sharding=None for the sparse result of '{shorten(text)}', whose values are whole on each "
@@ -150,13 +149,42 @@ def einsum(
     return cast("jax.Array", jax.sharding.reshard(result, out_sharding))
 
 
-def _check_summed(text: str, operands: Sequence[Any]) -> None:
+def contract(
+    text: str,
+    *operands: SparseTensor | Pattern | DynamicPattern | jax.Array,
+    out_format: OutFormat = None,
+    nse: int | None = None,
+    semiring: str | Semiring = PLUS_TIMES,
+    preferred_element_type: DTypeLike | None = None,
+) -> Any:
+    """Compute an einsum of operands that a public function has converted and checked: `einsum` without its intake.
+
+    The leaves of tensors have been checked by `with_sound_leaves` or made by an operation, and arrays are jax arrays
+    that were not deleted. Patterns are checked here: a static one is always valid.
+    """
+    ring, preferred = semiring_named(semiring, text), parse_preferred_dtype(text, preferred_element_type)
+    if out_format is None and ring.is_linear and not any(map(is_sparse, operands)):
+        return _of_arrays((text, *operands), preferred, text, None, None)
+    tensors: list[Operand] = [
+        x if isinstance(x, (SparseTensor, jax.Array)) else as_operand(x, f"operand {n} of '{text}'", text)
+        for n, x in enumerate(operands)
+    ]
+    result = plan_contraction(text, tensors, out_format, nse, preferred, ring).run()
+    _check_summed(text, tensors, result)
+    return result
+
+
+def _check_summed(text: str, operands: Sequence[Any], result: object) -> None:
     """Raise ShardingError if a summed index is divided over explicit axes: the result's division would be a guess."""
+    if mesh_of_trace().empty or isinstance(result, SparseTensor):
+        return
     divided = {n: x for n, x in enumerate(operands) if isinstance(x, jax.Array) and is_divided(jax.typeof(x))}
     if not divided:
         return
     assignment = parse_einsum(text, [np.shape(x) if isinstance(x, jax.Array) else x.shape for x in operands])
-    patterns = {v for f, x in zip(assignment.factors, operands, strict=True) if is_sparse(x) for v in f.variables()}
+    patterns = {
+        v for f, x in zip(assignment.factors, operands, strict=True) if pattern_of(x) is not None for v in f.variables()
+    }
     for n, x in divided.items():
         for axis, (v, entry) in enumerate(
             zip(assignment.factors[n].indices, jax.typeof(x).sharding.spec, strict=False)

@@ -37,7 +37,7 @@ from jsparse.notation.evaluate import parse_statement
 from jsparse.notation.statement import Statement
 from jsparse.notation.terms import base_and_exponent
 from jsparse.ops.calls.desugar import with_powers, without_calls
-from jsparse.ops.einsum import einsum
+from jsparse.ops.einsum import contract
 from jsparse.planning.desugaring import DesugaredStatement, as_product, check_distinct, counting, desugar_statement
 from jsparse.planning.dtypes import parse_preferred_dtype
 from jsparse.planning.plan import Schedules, as_schedules
@@ -205,7 +205,7 @@ def _convert_term(x: SparseTensor | jax.Array, ring: Semiring, out_format: OutFo
     if not isinstance(x, SparseTensor):
         return x
     letters = letters_of(x.ndim)
-    return einsum(f"{letters}->{letters}", x, semiring=ring, out_format=out_format)
+    return contract(f"{letters}->{letters}", x, semiring=ring, out_format=out_format)
 
 
 def _check_format(text: str, statement: Statement, before: object, out_format: OutFormat) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import jax.numpy as jnp
@@ -46,7 +47,7 @@ class Dtypes:
     @property
     def intermediate(self) -> np.dtype:
         """The dtype of the results of steps and terms, wide enough that only the last result is rounded."""
-        return np.dtype(arithmetic_dtype(self.computed.name))
+        return wide_dtype(self.computed)
 
     @property
     def of_term(self) -> Dtypes:
@@ -83,6 +84,9 @@ def common_dtype(*given: Any) -> np.dtype:
     A narrow float (float16 or bfloat16) and float32 give float32, even if JAX is set to strict promotion. Users do not
     mix the two themselves: jsparse computes sums of narrow floats in float32.
     """
+    first = given[0]
+    if all(isinstance(x, np.dtype) and x == first for x in given) and first.isnative and 0 < first.itemsize <= 4:
+        return first  # whether x64 is on or off
     if any(getattr(x, "dtype", x) == np.float32 for x in given):
         given = tuple(x for x in given if getattr(getattr(x, "dtype", x), "name", "") not in NARROW_FLOATS)
     return np.dtype(jnp.result_type(*given))
@@ -91,7 +95,13 @@ def common_dtype(*given: Any) -> np.dtype:
 def wide_float(*given: Any) -> np.dtype:
     """The float dtype in which numbers of these dtypes are added and divided: float32, or a wider dtype among them."""
     floats = [dtype for dtype in given if jnp.issubdtype(dtype, jnp.inexact)]
-    return np.dtype(arithmetic_dtype(common_dtype(*floats or [np.dtype(np.float32)]).name))
+    return wide_dtype(common_dtype(*floats or [np.dtype(np.float32)]))
+
+
+@cache
+def wide_dtype(dtype: np.dtype) -> np.dtype:
+    """The dtype in which to compute a result of this dtype, so that only the final result is rounded."""
+    return np.dtype(arithmetic_dtype(dtype.name))
 
 
 def dtypes_of(
@@ -178,7 +188,7 @@ def parse_preferred_dtype(text: str, dtype: Any) -> np.dtype | None:
     if dtype is None:
         return None
     given = parse_dtype(dtype, f"preferred_element_type of {text} to be a dtype of numbers")
-    return np.dtype(jnp.empty((), given).dtype)
+    return given if given.itemsize <= 4 else np.dtype(jnp.empty((), given).dtype)
 
 
 def check_semiring_dtype(text: str, semiring: Semiring, dtype: np.dtype) -> None:

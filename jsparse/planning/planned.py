@@ -238,12 +238,13 @@ class Planned(NamedTuple):
 
     def run(self) -> Any:
         """Compute the result, an array or a SparseTensor: by the plan, or by kernels that similar operands left."""
-        if self.make.peek(*self.key) is None:
+        plan = self.make.peek(*self.key)
+        if plan is None:
             *expression, signatures, request, semiring = self.key
             result = run_by_kind((*expression, semiring), signatures, request, self.operands, lambda: self.plan)
             if result is not None:
                 return result
-        return execute(self.plan, self.operands, self.out_format)
+        return execute(self.plan if plan is None or logged.log_compiles else plan, self.operands, self.out_format)
 
 
 def plan_einsum(
@@ -262,13 +263,26 @@ def plan_einsum(
         PatternError: a sparse result has more than `nse` entries, or nothing bounds its capacity.
         ScheduleError: a step of a schedule is illegal.
     """
-    taken: list[Any] = [
+    taken = [
         as_operand(x, partial("operand {} of '{}'".format, n, subscripts), subscripts) for n, x in enumerate(operands)
     ]
-    given, requested = signatures(subscripts, taken, out_format)
-    request = Request(requested, nse, preferred, None, schedules, _has_kernels(taken), _promotion())
-    names = [f"operand {n}" for n in range(len(taken))]
-    return Planned(_of_einsum, (subscripts, given, request, semiring), names, taken, out_format)
+    return plan_contraction(subscripts, taken, out_format, nse, preferred, semiring, schedules)
+
+
+def plan_contraction(
+    subscripts: str,
+    operands: list[Operand],
+    out_format: OutFormat,
+    nse: int | None,
+    preferred: np.dtype | None,
+    semiring: Semiring,
+    schedules: Schedules = (),
+) -> Planned:
+    """Plan an einsum, as `plan_einsum` does, on operands that `as_operand` or the caller has checked."""
+    given, requested = signatures(subscripts, operands, out_format)
+    request = Request(requested, nse, preferred, None, schedules, _has_kernels(operands), _promotion())
+    names = [f"operand {n}" for n in range(len(operands))]
+    return Planned(_of_einsum, (subscripts, given, request, semiring), names, operands, out_format)
 
 
 def _has_kernels(operands: Sequence[Operand]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -14,31 +13,31 @@ Arguments: TypeAlias = Sequence[Any]
 Options: TypeAlias = Mapping[str, Any]
 
 
-class Overriding(ABC):
+class Overriding:
     """The base class of operands that are no SparseTensors, but compute some functions of jsparse.
 
     It is a pytree. Its values are its first leaf, and all other leaves are index arrays.
     """
 
     @property
-    @abstractmethod
     def values(self) -> jax.Array:
         """The stored values."""
+        raise NotImplementedError
 
-    @abstractmethod
     def with_values(self, values: jax.Array) -> Overriding:
         """Return the object with other values."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _call(self, name: str, args: Arguments, kwargs: Options) -> Any:
         """Compute `jsparse.<name>(*args, **kwargs)`, of which this object is an argument.
 
         Raises an error of jsparse if it cannot.
         """
+        raise NotImplementedError
 
-    @abstractmethod
     def _refusal(self, text: str) -> JsparseError:
         """The error for a function that this type does not compute. `text` names the function."""
+        raise NotImplementedError
 
 
 def overriding_operand(operands: Arguments) -> Overriding | None:

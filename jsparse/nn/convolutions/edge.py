@@ -17,7 +17,7 @@ from jsparse.nn.aggregation import counts
 from jsparse.nn.convolutions.gin import check_widths, first, rest, two_layers
 from jsparse.nn.layer import Arrays, Layer, Parameter, pair
 from jsparse.nn.operands import Features, check_same_features, operands, pattern_of_graph, sparse_graph, wide_sums
-from jsparse.ops.einsum import einsum
+from jsparse.ops.einsum import contract
 from jsparse.ops.indexing.at_coords import coords
 from jsparse.primitives.map_values import NEUTRAL
 from jsparse.tensor.dynamic_pattern import DynamicPattern
@@ -82,7 +82,7 @@ def edge_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], 
 def _at_one_end(side: str, pattern: Pattern | DynamicPattern, x: jax.Array) -> jax.Array:
     """Return the features (nse, features) at one end of each edge, 0 in padding. Cotangents are summed in float32."""
     at = indices_of(pattern)
-    features: Any = einsum(f"{at},{side}f->{at}f", pattern, x)
+    features: Any = contract(f"{at},{side}f->{at}f", pattern, x)
     return features.values.reshape(pattern.nse, x.shape[1])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -67,8 +67,20 @@ def gcn_conv(
         )
     graph, x, _ = operands(graph, x, "gcn_conv", square=True, sparse=True)
     kernel = check_kernel(kernel, x.shape[1], 2, "gcn_conv")
-    scale = root_of_degrees(graph, self_loops, x.dtype) if normalize else None
     bias = check_bias(bias, kernel.shape[1:], "gcn_conv")
+    return _convolve(graph, x, kernel, bias, self_loops=self_loops, normalize=normalize)
+
+
+@partial(jax.jit, static_argnames=("self_loops", "normalize"))  # one program takes less time than its parts
+def _convolve(
+    graph: Graph,
+    x: SparseTensor | jax.Array,
+    kernel: jax.Array,
+    bias: jax.Array | None,
+    self_loops: bool,
+    normalize: bool,
+) -> jax.Array:
+    scale = root_of_degrees(graph, self_loops, x.dtype) if normalize else None
     narrow = kernel.shape[0] <= kernel.shape[1] and not isinstance(x, SparseTensor)
     sent = x if narrow else product(x, kernel)
     sums = propagation(self_loops)(graph, sent, scale, kernel if narrow else None, bias)

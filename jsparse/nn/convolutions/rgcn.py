@@ -16,6 +16,7 @@ from jsparse.graph.graphs import Graph, is_pattern
 from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, check_sizes, chosen, pair
 from jsparse.nn.operands import (
     Features,
+    dense_array,
     dense_sums,
     own_part,
     plus_bias,
@@ -24,7 +25,7 @@ from jsparse.nn.operands import (
     sparse_graph,
     wide_sums,
 )
-from jsparse.ops.einsum import einsum
+from jsparse.ops.einsum import contract
 from jsparse.planning.dtypes import wide_float
 
 
@@ -62,7 +63,7 @@ def rgcn_conv(
     """
     source, target = sides(x, "rgcn_conv", sparse=True)
     graph = sparse_graph(graph, source, "rgcn_conv")
-    kernel = jnp.asarray(kernel)
+    kernel = dense_array(kernel, "rgcn_conv", "kernels (relations, ...)")
     blocks = kernel.shape[1] if kernel.ndim == 4 else 1
     inputs = kernel.shape[-2] * blocks if kernel.ndim in (3, 4) else -1
     nodes = (*target.shape[:1], *source.shape[:1])
@@ -114,7 +115,7 @@ def _means(graph: Any, dtype: DTypeLike) -> Any:
     graph = graph if is_pattern(graph) else graph.astype(arithmetic_dtype(graph.dtype.name))
     sums = dense_sums("rij->ri", graph)
     sums = sums.astype(wide_float(sums.dtype, dtype))
-    return einsum("rij,ri->rij", graph, inverse(sums))
+    return contract("rij,ri->rij", graph, inverse(sums))
 
 
 @dataclass(frozen=True, slots=True)

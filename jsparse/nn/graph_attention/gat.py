@@ -27,7 +27,7 @@ from jsparse.nn.graph_attention.edges import (
 from jsparse.nn.layer import Arrays, Parameter, bias_of, chosen, pair
 from jsparse.nn.operands import Features, at_edges, check_kernel, operands, product, round_to_operands, wide, wide_sums
 from jsparse.ops.attention.dropout import dropout_factors
-from jsparse.ops.einsum import einsum
+from jsparse.ops.einsum import contract
 from jsparse.ops.elementwise import functions
 from jsparse.ops.fuse import fuse
 from jsparse.tensor.dynamic_pattern import DynamicPattern
@@ -140,8 +140,8 @@ def _attention(negative_slope: float) -> Callable[..., jax.Array]:
         at = indices_of(pattern)
         scores = at_edges("ih,jh->ijh", target, jnp.ones_like(source), like=heads)
         scores = scores + at_edges("ih,jh->ijh", jnp.ones_like(target), source, like=heads)
-        if features is not None:
-            scores = scores + einsum(f"{at}e,eh->{at}h", features, of_edges, out_format=heads)
+        if features is not None and of_edges is not None:
+            scores = scores + contract(f"{at}e,eh->{at}h", features, of_edges, out_format=heads)
         weights = over_neighbors(functions.leaky_relu(scores, negative_slope), factors)
         return wide_sums(f"{at}h,jhd->ihd", weights, sent)
 

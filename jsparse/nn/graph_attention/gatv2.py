@@ -27,7 +27,7 @@ from jsparse.nn.graph_attention.edges import (
 from jsparse.nn.layer import Arrays, Parameter, bias_of, chosen, pair
 from jsparse.nn.operands import Features, at_edges, check_kernel, operands, plus_bias, round_to_operands, wide_sums
 from jsparse.ops.attention.dropout import dropout_factors
-from jsparse.ops.einsum import einsum
+from jsparse.ops.einsum import contract
 from jsparse.ops.elementwise import functions
 from jsparse.ops.fuse import fuse
 from jsparse.planning.dtypes import wide_float
@@ -118,10 +118,10 @@ def _attention(negative_slope: float) -> Callable[..., jax.Array]:
         at = indices_of(pattern)
         both = at_edges("ihd,jhd->ijhd", target, jnp.ones_like(source), like=wide, dtype=dtype)
         both = both + at_edges("ihd,jhd->ijhd", jnp.ones_like(target), source, like=wide, dtype=dtype)
-        if features is not None:
-            of_edges = einsum(f"{at}e,ehd->{at}hd", features, kernel, out_format=wide, preferred_element_type=dtype)
+        if features is not None and kernel is not None:
+            of_edges = contract(f"{at}e,ehd->{at}hd", features, kernel, out_format=wide, preferred_element_type=dtype)
             both = both + of_edges
-        scores = einsum(f"{at}hd,hd->{at}h", functions.leaky_relu(both, negative_slope), attention, out_format=heads)
+        scores = contract(f"{at}hd,hd->{at}h", functions.leaky_relu(both, negative_slope), attention, out_format=heads)
         weights = over_neighbors(scores, factors)
         return wide_sums(f"{at}h,jhd->ihd", weights, source)
 

@@ -35,7 +35,7 @@ from jsparse.nn.operands import (
     wide_sums,
 )
 from jsparse.ops.attention.dropout import dropout_factors
-from jsparse.ops.einsum import einsum
+from jsparse.ops.einsum import contract
 from jsparse.ops.fuse import fuse
 from jsparse.planning.dtypes import wide_float
 from jsparse.tensor.dynamic_pattern import DynamicPattern
@@ -144,8 +144,8 @@ def _attend(
     heads = pattern.extended([q.shape[1]])
     at, dtype = indices_of(pattern), wide_float(q.dtype)
     scores = at_edges("ihd,jhd->ijh", q, k, like=heads, dtype=dtype)
-    if features is not None:
-        of_features = einsum(f"{at}e,ihe->{at}h", features, of_edges, out_format=heads, preferred_element_type=dtype)
+    if features is not None and of_edges is not None:
+        of_features = contract(f"{at}e,ihe->{at}h", features, of_edges, out_format=heads, preferred_element_type=dtype)
         scores = scores + of_features
     weights = over_neighbors(scores, factors)
     sums = wide_sums(f"{at}h,jhd->ihd", weights, v)

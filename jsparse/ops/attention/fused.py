@@ -13,7 +13,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import memoize
 from jsparse.errors import NotYetSupportedError, ShapeError
 from jsparse.formats import Pattern
-from jsparse.ops.einsum import einsum
+from jsparse.ops.einsum import contract
 from jsparse.ops.evaluate import evaluate
 from jsparse.ops.fuse import fuse
 from jsparse.ops.reductions.softmax import softmax
@@ -197,7 +197,7 @@ def _attend(
 ) -> Any:
     """Compute attention on a pattern (heads, n, m) for all heads, or on a pattern (n, m) for one head."""
     h, dtype = "" if plan.by_head else "h", wide_float(q.dtype)
-    scores: Any = einsum(f"{h}id,{h}jd->{h}ij", q, k, out_format=mask, preferred_element_type=dtype)
+    scores: Any = contract(f"{h}id,{h}jd->{h}ij", q, k, out_format=mask, preferred_element_type=dtype)
     logits = scores * scale
     for kind, array in zip(plan.added, added, strict=True):
         logits = logits.with_values(logits.values + _at_entries(kind, array, h, mask).astype(dtype))
@@ -215,7 +215,7 @@ def _attend(
     weights = softmax(logits, axis=-1)
     if kept is not None:
         weights = weights.with_values(weights.values * kept.astype(dtype))
-    return einsum(f"{h}ij,{h}jd->{h}id", weights, v, preferred_element_type=dtype)
+    return contract(f"{h}ij,{h}jd->{h}id", weights, v, preferred_element_type=dtype)
 
 
 def _at_entries(kind: _Kind, array: jax.Array, h: str, mask: Pattern | DynamicPattern) -> jax.Array:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from jsparse.base import _native
 from jsparse.base.dataclass import dataclass
+from jsparse.base.memo import lazy
 from jsparse.ops.indexing.matches import is_small, matches
 
 Found: TypeAlias = tuple[np.ndarray | None, np.ndarray]
@@ -102,7 +102,7 @@ class Listed:
         """Whether every coordinate is known to stay as it is. The result is False, since no element is examined."""
         return False
 
-    @cached_property
+    @lazy
     def increases(self) -> bool:
         """Whether larger coordinates get larger new coordinates, and no coordinate is selected twice."""
         return bool((self.listed[1:] > self.listed[:-1]).all())
@@ -168,7 +168,7 @@ class Selection:
     tables: Mapping[int, Any]
     table_shape: tuple[int, ...] = ()
 
-    @cached_property
+    @lazy
     def labels(self) -> tuple[Label, ...]:
         """The dimensions of the result. The axes of index tables replace the first dimension that a table indexes."""
         found: list[Label] = []
@@ -179,12 +179,12 @@ class Selection:
                 found.append(("slice", dim))
         return tuple(found)
 
-    @cached_property
+    @lazy
     def shape(self) -> tuple[int, ...]:
         """The shape of the result."""
         return tuple(self.table_shape[n] if kind == "table" else self.strided[n].size for kind, n in self.labels)
 
-    @cached_property
+    @lazy
     def parts(self) -> tuple[int, ...]:
         """How many dimensions of the result come from each dimension of the tensor."""
         return tuple(
@@ -197,7 +197,7 @@ class Selection:
         """The first dimension that an index table indexes."""
         return min(self.tables, default=None)
 
-    @cached_property
+    @lazy
     def groups(self) -> tuple[Group, ...]:
         """The index tables in groups that share no axis: tables of different groups vary along different axes.
 

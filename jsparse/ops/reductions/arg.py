@@ -12,16 +12,15 @@ import numpy as np
 from jsparse.convert.creation import of_any_array
 from jsparse.errors import DTypeError
 from jsparse.notation.ellipsis import letters_of
-from jsparse.ops.einsum import einsum
+from jsparse.ops.einsum import contract
 from jsparse.ops.reductions.axes import axes_to_reduce, subscripts_of, with_kept_axes
 from jsparse.ops.reductions.stored import check_ordered, extreme_of_entries
-from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 LARGEST_ARANGE = 1 << 20  # coordinates of a dimension up to this size are looked up in an array of that size
 
 
-@of_any_array("argmax", jnp.argmax)
+@of_any_array("argmax", jnp.argmax, "A in A.argmax")
 def argmax(self: SparseTensor, axis: int | None = None, *, keepdims: bool = False) -> jax.Array:
     """Find the index along `axis` of the largest stored entry, as an integer array: -1 where nothing is stored.
 
@@ -34,7 +33,7 @@ def argmax(self: SparseTensor, axis: int | None = None, *, keepdims: bool = Fals
     return _arg("argmax", "max", self, axis, keepdims)
 
 
-@of_any_array("argmin", jnp.argmin)
+@of_any_array("argmin", jnp.argmin, "A in A.argmin")
 def argmin(self: SparseTensor, axis: int | None = None, *, keepdims: bool = False) -> jax.Array:
     """Find the index along `axis` of the smallest stored entry. See `argmax`; NaN counts as the smallest number.
 
@@ -45,7 +44,6 @@ def argmin(self: SparseTensor, axis: int | None = None, *, keepdims: bool = Fals
 
 
 def _arg(name: str, extreme: str, tensor: SparseTensor, axis: int | None, keepdims: bool) -> jax.Array:
-    check_leaves(tensor, f"A in A.{name}")
     check_ordered(name, tensor)
     reduced = axes_to_reduce(axis, tensor.ndim)
     if not tensor.ndim:
@@ -58,7 +56,7 @@ def _arg(name: str, extreme: str, tensor: SparseTensor, axis: int | None, keepdi
     inner = letters_of(tensor.ndim)
     kept = subscripts_of(tensor, reduced).split("->")[1]
     ones = tensor.with_values(jnp.ones(tensor.nse, tensor.dtype))
-    at_entries = einsum(f"{inner},{kept}->{inner}", ones, best, out_format=tensor)
+    at_entries = contract(f"{inner},{kept}->{inner}", ones, best, out_format=tensor)
     positions = tensor.with_values(_positions(tensor, reduced, dtype))
     none = np.iinfo(dtype).max
 
@@ -99,7 +97,7 @@ def _coordinates(tensor: SparseTensor, dim: int) -> jax.Array:
     if size <= max(LARGEST_ARANGE, 4 * tensor.nse):
         places = jnp.arange(size)
         ones = tensor.with_values(jnp.ones(tensor.nse, places.dtype))
-        found: Any = einsum(f"{inner},{inner[dim]}->{inner}", ones, places, out_format=tensor)
+        found: Any = contract(f"{inner},{inner[dim]}->{inner}", ones, places, out_format=tensor)
         return found.values
     pattern = tensor.pattern
     core = pattern.core  # few entries in a long dimension

@@ -21,11 +21,10 @@ from jsparse.convert.creation import of_any_array
 from jsparse.ops.reductions.axes import axes_to_reduce, elements_per_result, with_kept_axes
 from jsparse.ops.reductions.reductions import mean
 from jsparse.ops.reductions.stored import counts, wide_sum
-from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import Axis, SparseTensor
 
 
-@of_any_array("var", jnp.var)
+@of_any_array("var", jnp.var, "the operand of jsparse.var")
 def var(
     self: SparseTensor,
     axis: Axis = None,
@@ -53,13 +52,12 @@ def var(
     stored. Narrow floats are rounded once, at the end. Raises ShapeError for an axis out of range, DTypeError for an
     invalid dtype.
     """
-    check_leaves(self, "the operand of jsparse.var")
     reduced = axes_to_reduce(axis, self.ndim)
     found = _spread(self, reduced, ddof if correction is None else correction, stored)
     return with_kept_axes(found.astype(_real(self, dtype)), reduced, self.ndim, keepdims)
 
 
-@of_any_array("std", jnp.std)
+@of_any_array("std", jnp.std, "the operand of jsparse.std")
 def std(
     self: SparseTensor,
     axis: Axis = None,
@@ -75,7 +73,6 @@ def std(
     >>> jsparse.std(A, axis=1, keepdims=True).shape
     (1000, 1)
     """
-    check_leaves(self, "the operand of jsparse.std")
     reduced = axes_to_reduce(axis, self.ndim)
     found = jnp.sqrt(_spread(self, reduced, ddof if correction is None else correction, stored))
     return with_kept_axes(found.astype(_real(self, dtype)), reduced, self.ndim, keepdims)

@@ -20,7 +20,6 @@ from jsparse.convert.creation import of_any_array
 from jsparse.ops.reductions import reductions
 from jsparse.ops.reductions.axes import axes_to_reduce, elements_per_result, with_kept_axes
 from jsparse.ops.reductions.stored import counts, sum_of_entries, wide_sum
-from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import Axis, SparseTensor, TensorLike
 
 P = ParamSpec("P")
@@ -50,7 +49,7 @@ nansum = _of_others(reductions.sum, 0, "Sum over `axis`, with 0 for NaN.")
 nanprod = _of_others(reductions.prod, 1, "Compute the product over `axis`, with 1 for NaN.")
 
 
-@of_any_array("nanmean", jnp.nanmean)
+@of_any_array("nanmean", jnp.nanmean, "the operand of jsparse.nanmean")
 def nanmean(
     self: SparseTensor,
     axis: Axis = None,
@@ -64,7 +63,6 @@ def nanmean(
     >>> jsparse.nanmean(A, axis=0).shape
     (800,)
     """
-    check_leaves(self, "the operand of jsparse.nanmean")
     if not jnp.issubdtype(self.dtype, jnp.inexact):
         return reductions.mean(self, axis, dtype, keepdims=keepdims, stored=stored)
     reduced = axes_to_reduce(axis, self.ndim)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -22,12 +23,12 @@ from jsparse.ops.reductions.stored import (
     sum_of_entries,
     wide_sum,
 )
+from jsparse.planning.dtypes import convert_dtype
 from jsparse.planning.signature import OutFormat
-from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import Axis, SparseTensor
 
 
-@of_any_array("sum", jnp.sum)
+@of_any_array("sum", jnp.sum, "A in A.sum")
 def sum(
     self: SparseTensor,
     axis: Axis = None,
@@ -51,15 +52,19 @@ def sum(
 
     Raises ShapeError for an axis out of range, DTypeError for a dtype that does not hold numbers.
     """
-    check_leaves(self, "A in A.sum")
     reduced = axes_to_reduce(axis, self.ndim)
-    target = _accumulator_dtype(self.dtype, dtype)
-    found = sum_of_entries(self, reduced, target, out_format)
-    found = found if found.dtype == target else found.astype(target)
-    return with_kept_axes(found, reduced, self.ndim, keepdims)
+    return with_kept_axes(sum_over(self, reduced, dtype, out_format), reduced, self.ndim, keepdims)
 
 
-@of_any_array("mean", jnp.mean)
+def sum_over(
+    tensor: SparseTensor, reduced: tuple[int, ...], dtype: DTypeLike | None = None, out_format: OutFormat = None
+) -> Any:
+    """Compute `sum` of a tensor that has been checked, over the dimensions `reduced`."""
+    target = _accumulator_dtype(tensor.dtype, dtype)
+    return convert_dtype(sum_of_entries(tensor, reduced, target, out_format), target)
+
+
+@of_any_array("mean", jnp.mean, "A in A.mean")
 def mean(
     self: SparseTensor,
     axis: Axis = None,
@@ -76,7 +81,6 @@ def mean(
     The mean of integers and bools has JAX's default float dtype. Narrow floats are rounded once, at the end. See `sum`
     for the arguments and errors.
     """
-    check_leaves(self, "A in A.mean")
     reduced = axes_to_reduce(axis, self.ndim)
     inexact = jnp.issubdtype(self.dtype, jnp.inexact)
     target = parse_dtype(dtype, "dtype= of A.mean") if dtype is not None else self.dtype
@@ -89,10 +93,10 @@ def mean(
         number = jnp.asarray(
             float(elements_per_result(self, reduced, "mean")), part(arithmetic_dtype(tensor.dtype.name))
         )
-    return _restore_axes((total / number).astype(target), reduced, self, keepdims)
+    return with_kept_axes((total / number).astype(target), reduced, self.ndim, keepdims)
 
 
-@of_any_array("max", jnp.max)
+@of_any_array("max", jnp.max, "A in A.max")
 def max(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored: bool = False) -> jax.Array:
     """Compute the maximum over `axis`, as an array: of all elements, or with `stored=True` of the stored entries.
 
@@ -106,7 +110,7 @@ def max(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored
     return _extreme("max", self, axis, keepdims, stored)
 
 
-@of_any_array("min", jnp.min)
+@of_any_array("min", jnp.min, "A in A.min")
 def min(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored: bool = False) -> jax.Array:
     """Compute the minimum over `axis`, as an array. See `max`.
 
@@ -116,7 +120,7 @@ def min(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored
     return _extreme("min", self, axis, keepdims, stored)
 
 
-@of_any_array("prod", jnp.prod)
+@of_any_array("prod", jnp.prod, "A in A.prod")
 def prod(
     self: SparseTensor,
     axis: Axis = None,
@@ -134,45 +138,43 @@ def prod(
     is exact for any entries. Second and higher derivatives are not exact where two or more entries are 0: they are 0
     there. The product of complex numbers is exact, too. See `sum` for the arguments and errors.
     """
-    check_leaves(self, "A in A.prod")
     reduced = axes_to_reduce(axis, self.ndim)
     target = _accumulator_dtype(self.dtype, dtype)
     tensor = self if target == self.dtype else self.astype(target)
     found = product_of_entries(tensor, reduced).astype(target)
     if not stored:
-        found = _where_full(tensor, reduced, found, jnp.zeros_like(found))
-    return _restore_axes(found, reduced, self, keepdims)
+        zero = jnp.where(jnp.isnan(found), found, jnp.zeros_like(found))
+        found = _where_full(tensor, reduced, found, zero)
+    return with_kept_axes(found, reduced, self.ndim, keepdims)
 
 
-@of_any_array("any", jnp.any)
+@of_any_array("any", jnp.any, "A in A.any")
 def any(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False) -> jax.Array:
     """Whether any element along `axis` is not 0, as a bool array. NaN is not 0. See `max` for the arguments.
 
     >>> A.any(axis=1).shape
     (1000,)
     """
-    check_leaves(self, "A in A.any")
     reduced = axes_to_reduce(axis, self.ndim)
     found = extreme_of_entries("max", _nonzero(self), reduced)
-    return _restore_axes(found, reduced, self, keepdims)
+    return with_kept_axes(found, reduced, self.ndim, keepdims)
 
 
-@of_any_array("all", jnp.all)
+@of_any_array("all", jnp.all, "A in A.all")
 def all(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored: bool = False) -> jax.Array:
     """Whether all elements along `axis` (with `stored=True`: stored entries) are nonzero, as a bool array. See `max`.
 
     >>> A.all(stored=True)
     Array(True, dtype=bool)
     """
-    check_leaves(self, "A in A.all")
     reduced = axes_to_reduce(axis, self.ndim)
     found = extreme_of_entries("min", _nonzero(self), reduced)
     if not stored:
         found = _where_full(self, reduced, found, jnp.zeros_like(found))
-    return _restore_axes(found, reduced, self, keepdims)
+    return with_kept_axes(found, reduced, self.ndim, keepdims)
 
 
-@of_any_array("count_nonzero", jnp.count_nonzero)
+@of_any_array("count_nonzero", jnp.count_nonzero, "the operand of jsparse.count_nonzero")
 def count_nonzero(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False) -> jax.Array:
     """Count the elements along `axis` that are not 0, as an integer array. See `max` for the arguments.
 
@@ -181,36 +183,38 @@ def count_nonzero(self: SparseTensor, axis: Axis = None, *, keepdims: bool = Fal
 
     Explicit zeros are not counted, but NaN is counted.
     """
-    check_leaves(self, "the operand of jsparse.count_nonzero")
     reduced = axes_to_reduce(axis, self.ndim)
     found: Any = sum_of_entries(_nonzero(self), reduced, _accumulator_dtype(np.dtype(bool), None), "dense")
-    return _restore_axes(found, reduced, self, keepdims)
+    return with_kept_axes(found, reduced, self.ndim, keepdims)
 
 
 def _extreme(name: str, tensor: SparseTensor, axis: Axis, keepdims: bool, stored: bool) -> jax.Array:
-    check_leaves(tensor, f"A in A.{name}")
     check_ordered(name, tensor)
     reduced = axes_to_reduce(axis, tensor.ndim)
     found = extreme_of_entries(name, tensor, reduced)
     if not stored:
         elements_per_result(tensor, reduced, name)
-        with_zero = (jnp.maximum if name == "max" else jnp.minimum)(found, jnp.zeros((), found.dtype))
-        found = _where_full(tensor, reduced, found, with_zero)
-    return _restore_axes(found, reduced, tensor, keepdims)
+        found = _where_full(tensor, reduced, found, _or_zero(name, found))
+    return with_kept_axes(found, reduced, tensor.ndim, keepdims)
+
+
+@partial(jax.jit, static_argnames="name", inline=True)  # one program takes less time than its parts
+def _or_zero(name: str, found: jax.Array) -> jax.Array:
+    """Return the maximum or minimum of `found` and 0, but NaN, with its derivative, where `found` is NaN."""
+    other = (jnp.maximum if name == "max" else jnp.minimum)(found, jnp.zeros((), found.dtype))
+    return jnp.where(jnp.isnan(found), found, other)
 
 
 def _where_full(tensor: SparseTensor, reduced: tuple[int, ...], full: jax.Array, other: jax.Array) -> jax.Array:
-    """Return `full` where all elements that are reduced to an element of the result are stored, else `other`."""
+    """Return `full` where all elements that are reduced to an element of the result are stored, else `other`.
+
+    `other` is NaN where `full` is: an entry is NaN, or the pattern overflowed.
+    """
     stored = fullness(tensor, reduced)
     if stored != "some":
-        return full if stored == "always" else _propagate_nan(other, full)
+        return full if stored == "always" else other
     total = elements_per_result(tensor, reduced, "")
-    return jnp.where(counts(tensor, reduced) == total, full, _propagate_nan(other, full))
-
-
-def _propagate_nan(other: jax.Array, full: jax.Array) -> jax.Array:
-    """Return `other`, but NaN where `full` is NaN because an entry is NaN or the pattern overflowed."""
-    return jnp.where(jnp.isnan(full), full, other) if jnp.issubdtype(full.dtype, jnp.inexact) else other
+    return jnp.where(counts(tensor, reduced) == total, full, other)
 
 
 def _entry_counts(tensor: SparseTensor, reduced: tuple[int, ...]) -> Any:
@@ -226,8 +230,9 @@ def _accumulator_dtype(own: np.dtype, requested: DTypeLike | None) -> np.dtype:
     """Return the requested dtype, or by default the dtype of jnp.sum for entries of the dtype `own`."""
     if requested is not None:
         return parse_dtype(requested, "dtype= of a reduction")
+    return _sum_dtype(own, jax.config.read("jax_enable_x64"))
+
+
+@lru_cache(maxsize=64)
+def _sum_dtype(own: np.dtype, is_x64: bool) -> np.dtype:
     return jax.eval_shape(jnp.sum, jax.ShapeDtypeStruct((1,), own)).dtype
-
-
-def _restore_axes(found: jax.Array, reduced: tuple[int, ...], tensor: SparseTensor, keepdims: bool) -> jax.Array:
-    return with_kept_axes(found, reduced, tensor.ndim, keepdims)

@@ -9,19 +9,19 @@ from typing import cast, overload
 import jax
 import jax.numpy as jnp
 
-from jsparse._compat import same_varying, with_checkpoint_name
+from jsparse._compat import same_varying
 from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.convert.composed import in_digits, to_plain
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import DTypeError
 from jsparse.notation.ellipsis import letters_of
-from jsparse.ops.einsum import einsum
+from jsparse.ops.einsum import contract
 from jsparse.ops.reductions.axes import axes_to_reduce, with_kept_axes
-from jsparse.primitives.einsum import CHECKPOINT_NAME
+from jsparse.primitives.einsum import with_checkpoint_name
 from jsparse.primitives.softmax import logsumexp_p, softmax_p, variables_without
 from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 from jsparse.tensor.composed import ComposedTensor
-from jsparse.tensor.leaves import check_leaves
+from jsparse.tensor.leaves import with_sound_leaves
 from jsparse.tensor.overriding import Overriding
 from jsparse.tensor.sparse_tensor import Axis, SparseTensor, TensorLike
 
@@ -98,8 +98,9 @@ def softmax(A: TensorLike, axis: Axis = -1) -> SparseTensor | jax.Array:
         shifted, sums = _subtract_row_maxima(_wide(A), over)
         weights = shifted.map(lambda x, s: jnp.where(s == 0, 0, jnp.exp(x) / jnp.where(s == 0, 1, s)), sums)
         return weights.astype(A.dtype)
-    values = softmax_p.bind(*same_varying(operands), spec=spec, over=over, are_slopes=False).reshape(A.values.shape)
-    return SparseTensor._wrap(with_checkpoint_name(values, CHECKPOINT_NAME), A.pattern)
+    values = softmax_p.bind(*same_varying(operands), spec=spec, over=over, are_slopes=False)
+    values = values if values.ndim == 1 else values.reshape(-1)  # an array, if all levels are dense
+    return SparseTensor._wrap(with_checkpoint_name(values), A.pattern)
 
 
 def logsumexp(A: TensorLike, axis: Axis = None, *, keepdims: bool = False) -> jax.Array:
@@ -127,7 +128,7 @@ def logsumexp(A: TensorLike, axis: Axis = None, *, keepdims: bool = False) -> ja
     found = logsumexp_p.bind(*same_varying(operands), spec=spec, over=over)
     kept = variables_without(spec, over)  # in storage order
     wanted = [v for v in letters_of(A.ndim) if v not in over]
-    found = jnp.transpose(with_checkpoint_name(found, CHECKPOINT_NAME), [kept.index(v) for v in wanted])
+    found = jnp.transpose(with_checkpoint_name(found), [kept.index(v) for v in wanted])
     return with_kept_axes(found, reduced, A.ndim, keepdims)
 
 
@@ -136,7 +137,7 @@ def _of_floats(name: str, tensor: SparseTensor, axis: Axis) -> tuple[SparseTenso
 
     Returns the tensor, and the dimensions over which the softmax sums.
     """
-    check_leaves(tensor, f"A in jsparse.{name}(A)")
+    tensor = with_sound_leaves(tensor, f"A in jsparse.{name}(A)")
     if jnp.issubdtype(tensor.dtype, jnp.complexfloating):
         raise DTypeError(f"Expected real entries for jsparse.{name}, but they are {tensor.dtype}. Use A.map(jnp.real).")
     if not jnp.issubdtype(tensor.dtype, jnp.inexact):
@@ -198,17 +199,13 @@ def _subtract_row_maxima(tensor: SparseTensor, over: tuple[str, ...]) -> tuple[S
     ones = tensor.map(jnp.ones_like)
 
     def of_rows(entries: SparseTensor, semiring: str) -> SparseTensor | jax.Array:
-        found = einsum(f"{inner}->{kept}", entries, semiring=semiring, out_format=format, nse=nse)
+        found = contract(f"{inner}->{kept}", entries, semiring=semiring, out_format=format, nse=nse)
         if isinstance(found, SparseTensor):
-            return _sparse(einsum(f"{inner},{kept}->{inner}", ones, found)).restrict(tensor)
+            spread: SparseTensor = contract(f"{inner},{kept}->{inner}", ones, found)
+            return spread.restrict(tensor)
         return with_kept_axes(found, summed, tensor.ndim, True)
 
     # The result does not depend on m, so no derivative passes through it.
     maxima = of_rows(tensor.with_values(jax.lax.stop_gradient(tensor.values)), "max_plus")
     shifted = tensor.map(lambda x, m: x - jnp.where(m != -jnp.inf, m, 0), maxima)
     return shifted, of_rows(shifted.map(jnp.exp), "plus_times")
-
-
-def _sparse(x: SparseTensor | jax.Array) -> SparseTensor:
-    assert isinstance(x, SparseTensor)
-    return x

@@ -23,7 +23,7 @@ from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.compiler.semiring import Semiring
 from jsparse.errors import DTypeError
 from jsparse.formats import Format, Pattern
-from jsparse.ops.einsum import einsum
+from jsparse.ops.einsum import contract
 from jsparse.ops.reductions.axes import subscripts_of
 from jsparse.planning.signature import OutFormat
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -45,7 +45,10 @@ def sum_of_entries(
     left = {*range(tensor.ndim)}.difference(reduced)
     if out_format is None and len(left) < tensor.ndim and left <= tensor.format.full_dims:
         out_format = "dense"
-    return einsum(subscripts_of(tensor, reduced), tensor, out_format=out_format, preferred_element_type=dtype)
+    found: SparseTensor | jax.Array = contract(
+        subscripts_of(tensor, reduced), tensor, out_format=out_format, preferred_element_type=dtype
+    )
+    return found
 
 
 def wide_sum(tensor: SparseTensor, reduced: Sequence[int]) -> Any:
@@ -57,12 +60,13 @@ def wide_sum(tensor: SparseTensor, reduced: Sequence[int]) -> Any:
 def extreme_of_entries(name: str, tensor: SparseTensor, reduced: Sequence[int]) -> jax.Array:
     """Return the least or largest stored entry along `reduced`; the semiring's zero (inf, -inf, …) if there is none."""
     if tensor.dtype == jnp.bool_:
-        found = extreme_of_entries(name, tensor.astype(jnp.int8), reduced)
-        return found > 0 if name == "max" else found != 0
+        as_integers = extreme_of_entries(name, tensor.astype(jnp.int8), reduced)
+        return as_integers > 0 if name == "max" else as_integers != 0
     if not tensor.ndim:
         return tensor.values[0]
     tensor, reduced = _flatten_full_reduction(tensor, reduced)
-    return _array(einsum(subscripts_of(tensor, reduced), tensor, out_format="dense", semiring=SEMIRINGS[name]))
+    found: jax.Array = contract(subscripts_of(tensor, reduced), tensor, out_format="dense", semiring=SEMIRINGS[name])
+    return found
 
 
 def product_of_entries(tensor: SparseTensor, reduced: Sequence[int]) -> jax.Array:
@@ -72,7 +76,8 @@ def product_of_entries(tensor: SparseTensor, reduced: Sequence[int]) -> jax.Arra
     if jnp.issubdtype(tensor.dtype, jnp.complexfloating):
         return _complex_product(tensor, reduced)
     tensor, reduced = _flatten_full_reduction(tensor, reduced)
-    return _array(einsum(subscripts_of(tensor, reduced), tensor, out_format="dense", semiring=PRODUCT))
+    found: jax.Array = contract(subscripts_of(tensor, reduced), tensor, out_format="dense", semiring=PRODUCT)
+    return found
 
 
 def _complex_product(tensor: SparseTensor, reduced: Sequence[int]) -> jax.Array:
@@ -125,11 +130,6 @@ def check_ordered(name: str, tensor: SparseTensor) -> None:
         )
 
 
-def _array(x: SparseTensor | jax.Array) -> jax.Array:
-    assert not isinstance(x, SparseTensor)
-    return x
-
-
 def as_run(tensor: SparseTensor) -> SparseTensor:
     """Return a vector of all stored values if the pattern is static. Any other tensor is returned unchanged.
 
@@ -164,8 +164,10 @@ def fullness(tensor: SparseTensor, reduced: Sequence[int]) -> Fullness:
 
 def counts(tensor: SparseTensor, reduced: Sequence[int]) -> SparseTensor | jax.Array:
     """The number of stored entries along the dimensions `reduced`, as an integer array."""
-    counted: Any = tensor.pattern
-    return einsum(subscripts_of(tensor, reduced), counted, out_format="dense", preferred_element_type=jnp.int32)
+    found: SparseTensor | jax.Array = contract(
+        subscripts_of(tensor, reduced), tensor.pattern, out_format="dense", preferred_element_type=np.dtype(np.int32)
+    )
+    return found
 
 
 @memoize(maxsize=256)

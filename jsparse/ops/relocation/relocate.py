@@ -14,6 +14,7 @@ import numpy as np
 
 from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
+from jsparse.base.memo import memoize
 from jsparse.convert.dynamic_creation import from_traced_coords
 from jsparse.errors import ShapeError, shorten
 from jsparse.formats import DynamicType, Format, Pattern
@@ -152,24 +153,38 @@ def _with_leaves(tensor: SparseTensor) -> SparseTensor:
 
 
 def _static(tensors: Sequence[SparseTensor], relocation: Relocation, carried: int) -> SparseTensor:
+    patterns: Any = tuple([tensor.pattern for tensor in tensors])
+    is_small = sum([pattern.nse for pattern in patterns]) <= MOST_REMEMBERED
+    pattern, gather, block = (_small_move if is_small else _move_patterns)(patterns, relocation, carried)
+    dtypes = {tensor.dtype for tensor in tensors}
+    dtype = dtypes.pop() if len(dtypes) == 1 else jnp.result_type(*(tensor.values for tensor in tensors))
+    return SparseTensor._wrap(gather_blocks([tensor.values for tensor in tensors], gather, block, dtype), pattern)
+
+
+def _move_patterns(
+    patterns: tuple[Pattern, ...], relocation: Relocation, carried: int
+) -> tuple[Pattern, np.ndarray | None, int]:
+    """Return the result's pattern, the block of the tensors in each of its blocks, and the elements of a block."""
     target = split_format(relocation.format, relocation.shape, carried)
     found, picks, counts, wide = [], [], [], relocation.is_wide
-    for tensor, one in zip(tensors, relocation.maps, strict=True):
-        lead = split_format(tensor.format, tensor.shape, carried)
-        assert isinstance(tensor.pattern, Pattern)
-        pattern = lead_pattern(tensor.pattern, lead)
-        rows, picked = _move_rows(tensor, pattern, lead, one, target, wide)
+    for whole_pattern, one in zip(patterns, relocation.maps, strict=True):
+        lead = split_format(whole_pattern.format, whole_pattern.shape, carried)
+        pattern = lead_pattern(whole_pattern, lead)
+        rows, picked = _move_rows(pattern, lead, one, target, wide)
         found.append(rows)
         picks.append(picked)
         counts.append(pattern.nse)
     whole = [rows[0] if len(rows) == 1 else np.concatenate(rows) for rows in zip(*found, strict=True)]
     pattern, built = Pattern.from_rows(whole, target.shape, target.format)
     gather = _compose_gather(None if built.is_identity else built.gather(), picks, counts)
-    dtype = jnp.result_type(*(tensor.values for tensor in tensors))
-    values = gather_blocks([tensor.values for tensor in tensors], gather, target.elements, dtype)
     if target.block:
         pattern = pattern.extended(target.block).transposed(target.axes)
-    return SparseTensor._wrap(values, pattern)
+    return pattern, gather, target.elements
+
+
+_small_move = memoize(maxsize=128)(_move_patterns)
+MOST_REMEMBERED = 1 << 14
+"""Moves of patterns with at most so many entries are remembered: they take longer than the gather of the values."""
 
 
 def _compose_gather(
@@ -195,13 +210,13 @@ def _compose_gather(
 
 
 def _move_rows(
-    tensor: SparseTensor, pattern: Pattern, lead: Lead, one: CoordinateMap, target: Lead, wide: bool
+    pattern: Pattern, lead: Lead, one: CoordinateMap, target: Lead, wide: bool
 ) -> tuple[list[np.ndarray], np.ndarray | None]:
     """Return the new coordinates of a tensor's blocks, for each dimension of the result's lead, and their old slots.
 
     The slots are those in `pattern`, the lead of the tensor. They are None if all blocks are moved in their order.
     """
-    rows: list[Any] = [None] * tensor.ndim
+    rows: list[Any] = [None] * (len(lead.dims) + len(lead.block_dims))
     for dim, row in zip(lead.dims, pattern.rows(), strict=True):
         rows[dim] = row.astype(np.int64) if wide else row
     moved = one(rows, np)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import lru_cache
 from math import prod
 from types import ModuleType
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 
 from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
+from jsparse.base.memo import lazy
 from jsparse.errors import NotYetSupportedError, ShapeError, short_repr, shorten
 from jsparse.formats import Format, Pattern
 from jsparse.formats.parse import NAMES, has_name
@@ -110,7 +111,7 @@ def reshape_in_format(
     if tensor.format.is_dense and format is None:
         return dense_levels(dense_array(tensor).reshape(shape), Format.dense(len(shape)))
     tensor, own = _with_block(tensor, shape) if format is None else (tensor, 0)
-    target = format or _similar(tensor, shape, own)
+    target = format or _similar(tensor.format, tensor.shape, tensor.nse, shape, own)
     carried = tuple((tensor.ndim - 1 - n, len(shape) - 1 - n) for n in range(own))
     if capacity is None and target.trailing_dense == own:
         capacity = tensor.nse
@@ -126,10 +127,11 @@ def _without_entries(tensor: SparseTensor, shape: tuple[int, ...], format: Forma
     return SparseTensor._wrap(tensor.values[:0], Pattern.from_rows(rows, shape, target)[0])
 
 
-def _similar(tensor: SparseTensor, shape: tuple[int, ...], own: int) -> Format:
+@lru_cache(maxsize=256)
+def _similar(format: Format, before: tuple[int, ...], nse: int, shape: tuple[int, ...], own: int) -> Format:
     """Choose the result's format: the last `own` dimensions are dense; the others keep a named format if possible."""
-    outer, lead = len(shape) - own, split_format(tensor.format, tensor.shape, own)
-    entries = tensor.nse // max(lead.elements, 1)
+    outer, lead = len(shape) - own, split_format(format, before, own)
+    entries = nse // max(lead.elements, 1)
     name = lead.format.name
     if lead.format.ndim > 1 and name in NAMES and has_name(name, outer):
         return affordable(Format.plain(name, outer), shape, entries).with_dense(own)
@@ -173,7 +175,7 @@ class Reshaped(CoordinateMap):
     new: tuple[int, ...]
     own: int = 0
 
-    @cached_property
+    @lazy
     def groups(self) -> list[tuple[range, range]]:
         """Pairs of a range of old dimensions and a range of new dimensions whose sizes have the same product."""
         ends, found = (len(self.old) - self.own, len(self.new) - self.own), []

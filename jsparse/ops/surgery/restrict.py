@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from jsparse.errors import PatternError, ShapeError, short_repr, shorten
 from jsparse.formats import Pattern
 from jsparse.notation.ellipsis import letters_of
-from jsparse.ops.einsum import einsum
+from jsparse.ops.einsum import contract
 from jsparse.tensor.dynamic_pattern import DynamicPattern
-from jsparse.tensor.leaves import check_leaves
+from jsparse.tensor.leaves import with_sound_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 
@@ -27,7 +25,7 @@ def restrict(self: SparseTensor, other: SparseTensor | Pattern | DynamicPattern)
 
     The dtype stays. Raises ShapeError for another shape, PatternError if `other` is neither a tensor nor a pattern.
     """
-    check_leaves(self, "A in A.restrict")
+    self = with_sound_leaves(self, "A in A.restrict")
     if not isinstance(other, SparseTensor | Pattern | DynamicPattern):
         raise PatternError(
             f"Expected a SparseTensor or a pattern, on which A.restrict(B) puts the values of A, but got "
@@ -41,4 +39,5 @@ def restrict(self: SparseTensor, other: SparseTensor | Pattern | DynamicPattern)
     if not self.ndim:
         return self
     letters = letters_of(self.ndim)
-    return cast(SparseTensor, einsum(f"{letters}->{letters}", self, out_format=other))
+    found: SparseTensor = contract(f"{letters}->{letters}", self, out_format=other)
+    return found
