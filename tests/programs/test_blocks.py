@@ -9,7 +9,7 @@ from programs.sums import random_sum
 
 import jsparse
 from jsparse.compiler.loops import blocked_sums
-from jsparse.compiler.schedule import last_steps
+from jsparse.compiler.schedule.search import finalize
 
 COUNT, BATCH = amount(10, 200), 10
 DRAW = {"products": random_program, "sums": random_sum, "tables": random_indirect}
@@ -19,7 +19,7 @@ DRAW = {"products": random_program, "sums": random_sum, "tables": random_indirec
 def blocks_of_three(monkeypatch):
     jsparse.clear_cache()
     monkeypatch.setattr(blocked_sums, "BLOCK", 3)
-    monkeypatch.setattr(last_steps, "SHORT", 3)
+    monkeypatch.setattr(finalize, "SHORT", 3)
     yield
     jsparse.clear_cache()
 
