@@ -135,13 +135,6 @@ def test_custom_rules_are_kept():
     np.testing.assert_array_equal(jax.grad(lambda v: jsparse.relu(A.with_values(0 * v)).sum())(A.values), 0)
 
 
-def test_batches_of_dynamic_patterns():
-    tensors = [example(dynamic=True), example(dynamic=True).map(lambda v: v + 1)]
-    stacked = jax.tree.map(lambda *x: jnp.stack(x), *tensors)
-    found = jax.vmap(lambda A: A.map(jnp.log).values)(stacked)
-    np.testing.assert_allclose(found, [A.map(jnp.log).values for A in tensors], rtol=1e-6)
-
-
 REFUSED = {
     "a reduction": (lambda A: A.map(lambda v: v / v.sum()), ShapeError, "uses 'reduce_sum'"),
     "a scan": (lambda A: A.map(jnp.cumsum), ShapeError, "elementwise"),
