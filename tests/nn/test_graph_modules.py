@@ -157,20 +157,6 @@ def test_state_is_restored(name):
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("name", NAMES)
-def test_batches_of_graphs_of_equal_nse(name):
-    layer = layer_of(name)
-    arrays = [array_for(name, seed) for seed in (0, 1, 2)]
-    room = max((a != 0).sum() for a in arrays) + 2
-    graphs = [jsparse.asarray(a, format="csf" if a.ndim == 3 else "csr").dynamic(int(room)) for a in arrays]
-    x = normal(1, 3, N, F)
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *graphs)
-    found = jax.jit(jax.vmap(layer))(stacked, x)
-    expected = jnp.stack([layer(graph, one) for graph, one in zip(graphs, x, strict=True)])
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", NAMES)
 def test_permutation_equivariance(name, seed):
