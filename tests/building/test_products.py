@@ -69,14 +69,6 @@ def test_outer(dense):
     assert jsparse.outer(jsparse.asarray(v), jsparse.asarray(w), format="csc").format.name == "csc"
 
 
-def test_derivatives():
-    x, y = integers(2, 3), integers(2, 2, seed=1)
-    for A, B in [(made(x, "csr", d), made(y, "csr", d)) for d in (False, True)]:
-        found = jsparse.grad(lambda A, B: (jsparse.kron(A, B).todense() ** 2).sum(), (0, 1))(A, B)
-        np.testing.assert_allclose(as_dense(found[0]), 2 * x * (y**2).sum())
-        np.testing.assert_allclose(as_dense(found[1]), 2 * y * (x**2).sum())
-
-
 def test_large_dimensions():
     size = 10**9
     A = jsparse.SparseTensor.from_coords([[3, size - 1], [5, 0]], np.ones(2, np.float32), (size, size))

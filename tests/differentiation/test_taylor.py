@@ -50,6 +50,7 @@ def check(found, expected):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", IN_VALUES)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 def test_in_values(name, dynamic):

@@ -64,13 +64,3 @@ def test_a_given_pattern_in_another_order(format):
     found = jsparse.einsum("ij,ji->ij", A.dynamic(30), B.dynamic(30), out_format=like)
     assert found.format == like.format
     np.testing.assert_array_equal(whole(found), np.where(whole(M), D * E.T, 0))
-
-
-def test_gradients_and_batches():
-    (D, A), (E, B) = matrix(5, 5), matrix(5, 5)
-    other = B.dynamic(20)
-    slope = jsparse.grad(lambda A: jsparse.einsum("ij,ji->", A, other))(A.dynamic(21))
-    np.testing.assert_array_equal(whole(slope), np.where(D, E.T, 0))
-    values = np.stack([A.values, 2 * A.values])
-    found = jax.vmap(lambda v: jsparse.einsum("ij,ji->", A.dynamic().with_values(v), other))(values)
-    np.testing.assert_array_equal(found, np.sum(D * E.T) * np.array([1, 2]))

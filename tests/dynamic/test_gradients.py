@@ -36,15 +36,6 @@ def test_gradients_lie_on_the_pattern(tensor, dense):
     np.testing.assert_array_equal(jsparse.grad(loss, 1)(tensor, x), dx)
 
 
-def test_inside_and_outside_of_jit(tensor):
-    x = jnp.ones(7)
-    expected = jsparse.grad(loss)(tensor, x).values
-    np.testing.assert_array_equal(jax.jit(jsparse.grad(loss))(tensor, x).values, expected)
-    np.testing.assert_array_equal(jsparse.grad(jax.jit(loss))(tensor, x).values, expected)
-    twice = jsparse.grad(lambda A: jsparse.grad(loss)(A, x).values.sum())(tensor)
-    assert np.isfinite(twice.values).all()
-
-
 def test_pytrees_auxiliary_values_and_keywords(tensor, dense):
     def with_aux(params, *, scale):
         return scale * (params["A"] @ params["x"]).sum(), {"kept": params["A"]}

@@ -52,15 +52,6 @@ def test_traced_arrays(dense, format, dtype):
     assert asarray(dense, format, dtype=dtype, dynamic=True).dtype == dtype
 
 
-def test_traced_arrays_under_grad_and_vmap(dense):
-    make = lambda x: asarray(x, dynamic=True, nse=35)  # noqa: E731
-    weights = np.arange(35.0, dtype=np.float32).reshape(5, 7)
-    gradient = jax.grad(lambda x: (make(x).todense() * weights).sum())(dense)
-    np.testing.assert_array_equal(gradient, weights * (dense != 0))
-    batch = np.stack([dense, 0 * dense, -dense])
-    np.testing.assert_array_equal(jax.vmap(lambda x: make(x).todense())(batch), batch)
-
-
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("format", [*FORMATS, "dense"])
 @pytest.mark.parametrize("nse", [None, 12, 5])

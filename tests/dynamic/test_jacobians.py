@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import jsparse
-from jsparse import SparseTensor
 
 DENSE = np.array([[1, 0, 2, 0], [0, 3, 0, 0], [4, 0, 5, -1]], np.float32)
 AT = np.nonzero(DENSE)
@@ -31,33 +30,6 @@ def loss(A):
 
 def dense_loss(values):
     return jnp.sin(whole(values) @ X).sum() + (values**3).sum()
-
-
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("jacobian", [jax.jacfwd, jax.jacrev])
-def test_of_arrays_in_values(A, jacobian):
-    found = jacobian(lambda v: A.with_values(v) @ X)(A.values)
-    np.testing.assert_array_equal(found, jacobian(lambda v: whole(v) @ X)(A.values))
-    hessian = jax.hessian(lambda v: loss(A.with_values(v)))(A.values)
-    np.testing.assert_allclose(hessian, jax.hessian(dense_loss)(A.values), rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("jacobian", [jax.jacfwd, jax.jacrev])
-def test_of_values_of_results(A, jacobian):
-    B = jsparse.asarray(DENSE[:, ::-1].copy(), format="csr")
-    B = B.dynamic() if A.is_dynamic else B
-    for f, dense in [
-        (lambda A: A * X, lambda a: a * X),
-        (lambda A: A + B, lambda a: a + DENSE[:, ::-1]),
-        (lambda A: jsparse.einsum("ij,kj->ik", A, B, nse=9), lambda a: a @ DENSE[:, ::-1].T),
-    ]:
-        coords, _ = f(A).to_coords()
-        at_entries = lambda a, dense=dense, coords=coords: dense(whole(a))[tuple(coords)]  # noqa: E731
-        found = jacobian(lambda v, f=f: f(A.with_values(v)).values)(A.values)
-        expected = jacobian(at_entries)(A.values)
-        np.testing.assert_array_equal(found[: len(expected)], expected)
-        assert not found[len(expected) :].any()
 
 
 def test_in_a_static_tensor_itself():
@@ -219,18 +191,3 @@ def test_pushed_forward_and_pulled_back_as_a_tree(A):
     assert all(x.dtype in (np.float32, jax.dtypes.float0) for x in jax.tree.leaves(back))
     allowed = jax.grad(lambda A: (A @ X).sum(), allow_int=True)(A)
     np.testing.assert_array_equal(allowed.values, X[AT[1]])
-
-
-def test_gradients_of_gradients_and_batches_of_them(A):
-    gradient = jsparse.grad(loss)
-    direction = jnp.arange(1.0, 1 + A.nse)
-    along = jsparse.grad(lambda A: (gradient(A).values * direction).sum())(A)
-    expected = jax.jit(jax.grad(lambda v: (jax.grad(dense_loss)(v) * direction).sum()))(A.values)
-    np.testing.assert_allclose(along.values, expected, rtol=1e-5, atol=1e-6)
-    values = jnp.stack([A.values, 2 * A.values, -A.values])
-    found = jax.jit(jax.vmap(lambda v: gradient(A.with_values(v)).values))(values)
-    np.testing.assert_allclose(found, jax.vmap(jax.grad(dense_loss))(values), rtol=1e-5, atol=1e-6)
-    whole_batch = jsparse.grad(lambda B: jax.vmap(loss)(B).sum())
-    stacked = jax.tree.map(lambda x: jnp.stack([x, x]), A)
-    np.testing.assert_allclose(whole_batch(stacked).values, jnp.stack([gradient(A).values] * 2), rtol=1e-6)
-    assert isinstance(whole_batch(stacked), SparseTensor)

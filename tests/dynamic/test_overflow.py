@@ -77,11 +77,3 @@ def test_infinities_and_signed_zeros_are_kept():
     real = A.with_values(values.real).values
     np.testing.assert_array_equal(real, values.real)
     assert np.signbit(real[2])
-
-
-def test_patterns_of_a_batch_overflow_independently(dense):
-    batch = jax.vmap(lambda x: asarray(x, dynamic=True, nse=12))(jnp.stack([dense, 0 * dense, dense + 1]))
-    assert batch.overflowed.tolist() == [False, False, True]
-    products = jax.vmap(lambda A: A @ jnp.ones(7))(batch)
-    np.testing.assert_array_equal(products[:2], [dense.sum(1), np.zeros(5)])
-    assert np.isnan(products[2]).all()

@@ -41,6 +41,7 @@ def dense_of(x):
     return np.asarray(x.todense() if isinstance(x, SparseTensor) else x)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_program_fails_that_exceeds_its_capacity(name, backend):
@@ -63,6 +64,7 @@ def test_a_program_fails_that_exceeds_its_capacity(name, backend):
                 assert int(cut.nnz) == bound
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int16", "uint32", "int32"])
 def test_every_dtype_without_nan_is_checked(dtype, backend):
@@ -76,6 +78,7 @@ def test_every_dtype_without_nan_is_checked(dtype, backend):
             jax.block_until_ready(product(A, 5).values)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "complex64"])
 def test_floats_become_nan(dtype, backend):

@@ -1,4 +1,4 @@
-"""Dynamic patterns as operands: padding, overflow, batches of index arrays, and patterns that are sorted anew."""
+"""Dynamic patterns as operands: padding, overflow, and patterns that are sorted anew."""
 
 import jax
 import jax.numpy as jnp
@@ -70,40 +70,6 @@ def test_an_overflow_makes_floats_nan(dense, format):
     ):
         assert np.isnan(found).all()
     assert jsparse.einsum("ij->ij", P).overflowed
-
-
-def test_derivatives(dense):
-    P, p = pattern(dense), (dense != 0).astype(np.float32)
-    X = RNG.normal(size=(7, 3)).astype(np.float32)
-
-    def loss(X, P):
-        return (jsparse.einsum("ij,jk->ik", P, X) ** 2).sum()
-
-    expected = 2 * p.T @ (p @ X)
-    np.testing.assert_allclose(jax.jit(jax.grad(loss))(X, P), expected, rtol=1e-5)
-    np.testing.assert_allclose(jax.jvp(lambda X: loss(X, P), (X,), (X,))[1], (expected * X).sum(), rtol=1e-5)
-
-
-@pytest.mark.parametrize("format", ["csr", "coo", "csc"])
-def test_batches_of_patterns(format):
-    members = [(RNG.random((5, 7)) < 0.3).astype(np.float32) for _ in range(3)]
-    patterns = [pattern(member, format, 35) for member in members]
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *patterns)
-    p = np.stack(members).astype(np.int32)
-    X = RNG.integers(-4, 5, (3, 7, 2)).astype(np.int32)
-    for text, other, axes in [("ij,jk->ik", X, (0, 0)), ("ij,jk->ik", X[0], (0, None)), ("ij,jk->jk", X, (0, 0))]:
-        found = jax.vmap(lambda P, x, text=text: jsparse.einsum(text, P, x), axes)(stacked, other)
-        each = [np.einsum(text, p[n], other[n] if other.ndim == 3 else other) for n in range(3)]
-        np.testing.assert_array_equal(found, each, err_msg=text)
-    np.testing.assert_array_equal(jax.vmap(lambda P: jsparse.einsum("ij->i", P))(stacked), p.sum(2))
-    least = jax.vmap(lambda P: jsparse.einsum("ij,j->i", P, X[0, :, 0], semiring="min_plus"))(stacked)
-    np.testing.assert_array_equal(least, np.where(p, X[0, :, 0], 2**31 - 1).min(2))
-    square = jax.vmap(lambda P: jsparse.einsum("ij,kj->ik", P, P, nse=25))(stacked)
-    for n in range(3):
-        np.testing.assert_array_equal(jax.tree.map(lambda leaf, n=n: leaf[n], square).todense(), p[n] @ p[n].T)
-    sampled = jax.vmap(lambda P: jsparse.einsum("ik,jk->ij", X[0, :5], X[1], out_format=P))(stacked)
-    one = jax.tree.map(lambda leaf: leaf[1], sampled)
-    np.testing.assert_array_equal(one.todense(), (X[0, :5] @ X[1].T) * p[1])
 
 
 def test_patterns_are_sorted_anew_without_values():

@@ -10,7 +10,6 @@ import numpy as np
 import optax
 import pytest
 
-import jsparse
 from jsparse.convert.creation import asarray
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -88,64 +87,11 @@ def test_carries(tensor, dense):
     np.testing.assert_array_equal(chosen.todense(), -dense)
 
 
-def test_operand_of_vmap(tensor, dense):
-    stacked = jax.tree.map(lambda x: jnp.stack([x, x]), tensor)
-    np.testing.assert_array_equal(jax.vmap(lambda A: A @ jnp.ones(7))(stacked), [dense.sum(1)] * 2)
-    by_values = jax.vmap(lambda s: tensor.with_values(s * tensor.values).todense())(jnp.arange(3.0))
-    np.testing.assert_array_equal(by_values, np.arange(3)[:, None, None] * dense)
-    np.testing.assert_array_equal(jax.vmap(lambda x: tensor @ x)(jnp.ones((2, 7))), [dense.sum(1)] * 2)
-
-
-def test_patterns_that_differ_in_a_batch(dense):
-    patterns = [dense, 0 * dense, dense[::-1]]
-    stacked = jax.tree.map(lambda *x: jnp.stack(x), *(asarray(x, dynamic=True, nse=20) for x in patterns))
-    found = jax.jit(jax.vmap(lambda A: (A.todense(), A.asformat("coo").todense(), A.nnz)))(stacked)
-    np.testing.assert_array_equal(found[0], patterns)
-    np.testing.assert_array_equal(found[1], patterns)
-    assert found[2].tolist() == [np.count_nonzero(x) for x in patterns]
-
-
-@pytest.mark.parametrize("subscripts", ["ab,bc->ac", "ba,bc->ac", "ab,bc->b", "ab,ab->a", "ab,bc->"])
-def test_batches_of_several_patterns(subscripts):
-    """There is one loop over the batch, even if several patterns are batched: two would add sums in memory twice."""
-    rng = np.random.default_rng(0)
-    dense = (rng.random((2, 3, 5, 5)) < 0.5) * rng.integers(1, 5, (2, 3, 5, 5)).astype(np.float32)
-    tensors = [[asarray(x, format="csr").dynamic(25) for x in of] for of in dense]
-    A, B = (jax.tree.map(lambda *x: jnp.stack(x), *of) for of in tensors)
-    got = jax.vmap(lambda A, B: jsparse.einsum(subscripts, A, B, out_format="dense"))(A, B)
-    want = [np.einsum(subscripts, a, b) for a, b in zip(*dense, strict=True)]
-    np.testing.assert_array_equal(got, want)
-
-
 def test_donated(tensor, dense):
     given = jax.tree.map(jnp.copy, tensor)
     doubled = jax.jit(lambda A: 2 * A, donate_argnums=0)(given)
     assert given.values.is_deleted()
     np.testing.assert_array_equal(doubled.todense(), 2 * dense)
-
-
-def test_checkpointed(tensor, dense):
-    loss = jax.checkpoint(lambda v: ((tensor.with_values(v) @ jnp.ones(7)) ** 2).sum())
-    plain = jax.grad(lambda v: ((tensor.with_values(v) @ jnp.ones(7)) ** 2).sum())(tensor.values)
-    np.testing.assert_array_equal(jax.grad(loss)(tensor.values), plain)
-
-
-def test_tangents(tensor, dense):
-    f = lambda v: tensor.with_values(v) @ jnp.arange(7.0)  # noqa: E731
-    value, tangent = jax.jvp(f, (tensor.values,), (tensor.values,))
-    np.testing.assert_array_equal(value, tangent)
-
-
-def test_optax_updates_the_values(tensor):
-    params = {"A": tensor.values}
-    optimizer = optax.adam(0.5)
-    state = optimizer.init(params)
-    loss = lambda p: (tensor.with_values(p["A"]).todense() ** 2).sum()  # noqa: E731
-    before = loss(params)
-    for _ in range(3):
-        updates, state = optimizer.update(jax.grad(loss)(params), state, params)
-        params = optax.apply_updates(params, updates)
-    assert loss(params) < before
 
 
 def test_checkpoints_restore_by_path(tensor, dense):

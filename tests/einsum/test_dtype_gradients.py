@@ -72,40 +72,6 @@ def test_gradients_of_a_real_loss(first, second, format):
         near(dX, dense[1], None, coarsest(first, second))
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("first, second", PAIRS)
-def test_dynamic_patterns(first, second):
-    A, D, X = operands(first, second)
-    want = gradients_of_dense(D, X)
-    got = jsparse.grad(lambda A, X: magnitude(jsparse.einsum("ij,jk->ik", A, X)), (0, 1))(A.dynamic(), X)
-    near(got[0].static(), want[0], A, coarsest(first, second))
-    near(got[1], want[1], None, coarsest(first, second))
-
-
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("first, second", PAIRS)
-def test_two_sparse_operands(first, second):
-    A, D, X = operands(first, second)
-    B = jsparse.asarray(X, format="csr")
-    loss = lambda A, B: magnitude(jsparse.einsum("ij,jk->ik", A, B))  # noqa: E731
-    dA, dB = jax.grad(loss, (0, 1))(A, B)
-    want = gradients_of_dense(D, X)
-    near(dA, want[0], A, coarsest(first, second))
-    near(dB, want[1], B, coarsest(first, second))
-
-
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_sums_of_products(dtype):
-    _, D, X = operands(dtype, dtype)
-    square = jnp.zeros((7, 7), dtype).at[:5].set(D)
-    A = jsparse.asarray(square, format="csr")
-    text = "C[i,k] = 2 * A[i,j] * X[j,k] - X[i,k]"
-    dA, dX = jax.grad(lambda A, X: magnitude(jsparse.evaluate(text, A=A, X=X)), (0, 1))(A, X)
-    want = jax.jit(jax.grad(lambda D, X: magnitude(2 * product(D, X) - X), (0, 1)))(square, X)
-    near(dA, want[0], A, dtype)
-    near(dX, want[1], None, dtype)
-
-
 def test_holomorphic_gradients():
     A, D, X = operands("complex64", "complex64")
     holomorphic = lambda out: (out * out).sum()  # noqa: E731
@@ -118,35 +84,6 @@ def test_holomorphic_gradients():
     near(jsparse.grad(loss, 0, holomorphic=True)(A.dynamic(), X).static(), want[0], A)
     J = jax.jacfwd(lambda X: jsparse.einsum("ij,jk->ik", A, X), holomorphic=True)(X)
     near(J, jax.jacfwd(lambda X: product(D, X), holomorphic=True)(X))
-
-
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("first, second", PAIRS)
-def test_jvp_and_vjp(first, second):
-    A, D, X = operands(first, second)
-    tangents = random_array((A.nse,), first, 3), random_array((7, 4), second, 4)
-    dense = jnp.zeros((5, 7), first).at[tuple(A.pattern.to_coords())].set(tangents[0])
-    f, g = (lambda A, X: jsparse.einsum("ij,jk->ik", A, X)), product
-    exactness = coarsest(first, second)
-    for got, want in zip(jax.jvp(f, (A, X), (A.with_values(tangents[0]), tangents[1])),
-                         jax.jvp(g, (D, X), (dense, tangents[1])), strict=True):  # fmt: skip
-        near(got, want, None, exactness)
-    out, pull = jax.vjp(f, A, X)
-    cotangent = random_array(out.shape, "complex64" if out.dtype.kind == "c" else "float32", 5).astype(out.dtype)
-    (dA, dX), (wA, wX) = pull(cotangent), jax.vjp(g, D, X)[1](cotangent)
-    near(dA, wA, A, exactness)
-    near(dX, wX, None, exactness)
-
-
-@pytest.mark.parametrize("dtype", ["bfloat16", "complex64", "float16"])
-def test_batches(dtype):
-    A, D, X = operands(dtype, dtype)
-    values, batch = jnp.stack([A.values, 2 * A.values]), jnp.stack([X, X + 1])
-    f = lambda v, X: jsparse.einsum("ij,jk->ik", A.with_values(v), X)  # noqa: E731
-    near(jax.vmap(f)(values, batch), jnp.stack([D @ X, (2 * D) @ (X + 1)]), None, dtype)
-    got = jax.vmap(jax.grad(lambda v, X: magnitude(f(v, X))))(values, batch)
-    want = [jax.grad(lambda v, X: magnitude(f(v, X)))(v, x) for v, x in zip(values, batch, strict=True)]
-    near(got, jnp.stack(want), None, dtype)
 
 
 @pytest.mark.parametrize("dtype, preferred", [("bfloat16", "float32"), ("float16", "float32"), ("int8", "float32")])
@@ -170,27 +107,3 @@ def test_a_factor_of_integers_has_no_gradient():
     B = jsparse.asarray(X, format="csr")
     dY = jax.grad(lambda Y: (jsparse.einsum("jk,kl->jl", B, Y) ** 2).sum())(jnp.ones((4, 3)))
     near(dY, jax.grad(lambda Y: ((X @ Y) ** 2).sum())(jnp.ones((4, 3))))
-
-
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_other_operations_are_differentiable(dtype):
-    """They are conversions, assembly with duplicates, and dense and sparse sums."""
-    A, D, _ = operands(dtype, dtype)
-    coords, weight = np.array([[0, 1, 1, 3], [2, 0, 0, 1]]), random_array((5, 7), dtype, 6)
-
-    def loss(v, w):
-        S = SparseTensor.from_coords(coords, w, (5, 7), "csr")
-        T = A.with_values(v).asformat("csc")
-        return magnitude((T + S).asformat("coo").todense() * weight)
-
-    def dense(v, w):
-        T = jnp.zeros((5, 7), dtype).at[tuple(A.pattern.to_coords())].set(v)
-        return magnitude(T.at[tuple(coords)].add(w) * weight)
-
-    w = random_array((4,), dtype, 7)
-    for got, want in zip(jax.grad(loss, (0, 1))(A.values, w), jax.grad(dense, (0, 1))(A.values, w), strict=True):
-        near(got, want)
-    second = jax.grad(lambda v: magnitude(jax.grad(loss)(v, w)))(A.values)
-    near(second, jax.grad(lambda v: magnitude(jax.grad(dense)(v, w)))(A.values), None, dtype)
-    assert D.dtype == dtype

@@ -1,6 +1,5 @@
 """Patterns as out_format, with as many dimensions as the result or fewer: dense levels store the others."""
 
-import jax
 import numpy as np
 import pytest
 
@@ -59,26 +58,6 @@ def test_formats(format):
     whole = jsparse.evaluate("S[i,j,h] = Q[i,h,d] * K[j,h,d] + Q[i,h,d]", Q=Q, K=K, out_format=given)
     expected = np.einsum("ihd,jhd->ijh", Q, K) + Q.sum(2)[:, None]
     np.testing.assert_array_equal(whole.todense(), expected * stored[:, :, None])
-
-
-def test_gradients_batches_and_programs():
-    def scores(P, Q, K):
-        return jsparse.einsum("ihd,jhd->ijh", Q, K, out_format=P)
-
-    def loss(Q, K):
-        return (scores(P, Q, K).values ** 2).sum()
-
-    def expected(Q, K):
-        return ((jax.numpy.einsum("ihd,jhd->ijh", Q, K) * MASK[:, :, None]) ** 2).sum()
-
-    for found, by in zip(jax.grad(loss, (0, 1))(Q, K), jax.grad(expected, (0, 1))(Q, K), strict=True):
-        np.testing.assert_allclose(found, by, rtol=1e-5)
-    for given in (P, A.dynamic(40).pattern, A):
-        np.testing.assert_array_equal(jax.jit(scores)(given, Q, K).todense(), masked("ihd,jhd->ijh", (Q, K), (0, 1)))
-    batch = jax.vmap(lambda q, k: scores(P, q, k))(*B)
-    for n, values in enumerate(batch.values):
-        one = SparseTensor(values, batch.pattern)
-        np.testing.assert_array_equal(one.todense(), masked("ihd,jhd->ijh", (B[0][n], B[1][n]), (0, 1)))
 
 
 def test_several_terms_and_further_dimensions():

@@ -215,43 +215,6 @@ def test_products_in_steps():
     assert not reached.values.any()
 
 
-def test_transformations():
-    P, p = pattern(5, 6)
-    X = RNG.normal(size=(6, 3)).astype(np.float32)
-    Y = RNG.normal(size=(5, 3)).astype(np.float32)
-
-    def loss(X, Y):
-        return (jsparse.einsum("ij,jk->ik", P, X) * Y).sum() + (
-            jsparse.einsum("ij,jk,ik->ij", P, X, Y).values ** 2
-        ).sum()
-
-    def expected(X, Y):
-        return ((p @ X) * Y).sum() + ((p * (Y @ X.T)) ** 2).sum()
-
-    for found, by in zip(jax.grad(loss, (0, 1))(X, Y), jax.grad(expected, (0, 1))(X, Y), strict=True):
-        np.testing.assert_allclose(found, by, rtol=1e-4)
-    tangents = (X[::-1].copy(), Y[::-1].copy())
-    np.testing.assert_allclose(jax.jvp(loss, (X, Y), tangents)[1], jax.jvp(expected, (X, Y), tangents)[1], rtol=1e-4)
-    batch = np.stack([X, 2 * X, X - 1])
-    found = jax.vmap(lambda P, X: jsparse.einsum("ij,jk->ik", P, X), (None, 0))(P, batch)
-    np.testing.assert_allclose(found, p @ batch, rtol=1e-5)
-    found = jax.vmap(lambda x: jsparse.einsum("ij,j->ij", P, x).values, 1, 1)(X)
-    np.testing.assert_array_equal(found, X[P.rows()[1]])
-
-
-def test_gradients_of_a_minimum_go_to_the_stored_entries():
-    P, p = pattern(6, 5)
-    x = np.array([3.0, 1.0, 4.0, 1.0, 5.0], np.float32)
-
-    def least(x):
-        return jsparse.einsum("ij,j->i", P, x, semiring="min_plus")
-
-    np.testing.assert_array_equal(least(x), np.where(p, x, np.inf).min(1))
-    attained = (p != 0) & (x == np.where(p, x, np.inf).min(1)[:, None])
-    shares = attained / np.maximum(attained.sum(1, keepdims=True), 1)
-    np.testing.assert_allclose(jax.grad(lambda x: jnp.where(p.any(1), least(x), 0).sum())(x), shares.sum(0))
-
-
 def test_a_pattern_is_an_argument_of_jitted_functions():
     traces = []
 

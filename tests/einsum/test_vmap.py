@@ -1,28 +1,21 @@
 """A batch axis is one more loop of the same kernel, for any operands, axes and depth of nesting."""
 
-from itertools import product
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from backends import has_kernels
-from einsum.cases import FEW, Case
+from einsum.cases import Case
 from einsum.hlo import compiled_text
 
 import jsparse
 
 CALL = 'custom_call_target="jsparse_kernel"'
-BATCH = 3
 
 
 def stacked(x, axis):
     """A batch of three different arrays along `axis`; the array itself if `axis` is None."""
     return x if axis is None else jax.device_put(np.stack([x, 2 * np.asarray(x) - 1, -np.asarray(x)], axis))
-
-
-def batch_axes(x):
-    return [None, *range(x.ndim + 1)]
 
 
 def one_call(f, *operands, moved=False):
@@ -33,20 +26,6 @@ def one_call(f, *operands, moved=False):
         assert 1 <= text.count(CALL) <= 1 + moved
         assert " while(" not in text
     return text
-
-
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("case", FEW, ids=str)
-def test_any_axis_of_any_operand(case):
-    f, reference, operands = case.function(), case.reference(), case.operands()
-    drawn = [axes for axes in product(*map(batch_axes, operands)) if any(axis is not None for axis in axes)]
-    rng = np.random.default_rng(0)
-    for axes in [drawn[n] for n in rng.permutation(len(drawn))[:8]]:
-        given = [stacked(x, axis) for x, axis in zip(operands, axes, strict=True)]
-        out = int(rng.integers(reference(*operands).ndim + 1))
-        np.testing.assert_array_equal(
-            jax.vmap(f, axes, out)(*given), jax.vmap(reference, axes, out)(*given), f"{axes} -> {out}"
-        )
 
 
 # einsum, batch axes of the operands, of the result: all arrays are stored in the order of the loops
@@ -97,43 +76,6 @@ def test_nested(dynamic):
     ):
         np.testing.assert_array_equal(transform(f)(values, dense), transform(reference)(values, dense))
         one_call(transform(f), values, dense, moved=not dynamic)
-
-
-@pytest.mark.sampled(2)
-@pytest.mark.semantics
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("columns", [None, 0, 1])
-def test_patterns_that_differ(axis, columns):
-    rng = np.random.default_rng(0)
-    members = (rng.random((BATCH, 5, 7)) < 0.4) * rng.integers(-3, 4, (BATCH, 5, 7)).astype(np.float32)
-    tensors = [jsparse.asarray(x, format="csr", dynamic=True, nse=20) for x in members]
-    A = jax.tree.map(lambda *x: jnp.stack(x, axis), *tensors)
-    X = jax.device_put(rng.integers(-3, 4, (7, 4)).astype(np.float32))
-    given = stacked(X, columns)
-    f, axes = jax.vmap(lambda A, x: A @ x, (axis, columns), 1), (0, columns)
-    expected = jax.vmap(lambda a, x: a @ x, axes, 1)(members, given)
-    np.testing.assert_array_equal(f(A, given), expected)
-    one_call(f, A, given)
-    twice = jax.vmap(f, (None, 0))
-    np.testing.assert_array_equal(twice(A, jnp.stack([given, -given])), np.stack([expected, -expected]))
-    one_call(twice, A, jnp.stack([given, -given]))
-
-
-def test_values_and_patterns_in_different_batches():
-    """One batch has a pattern for each member, the other values."""
-    rng = np.random.default_rng(1)
-    members = (rng.random((2, 4, 6)) < 0.5).astype(np.float32)
-    tensors = [jsparse.asarray(x, format="csr", dynamic=True, nse=24) for x in members]
-    patterns = jax.tree.map(lambda *x: jnp.stack(x), *(A.pattern for A in tensors))
-    values = jax.device_put(rng.integers(1, 5, (3, 24)).astype(np.float32))
-    x = jnp.arange(6.0)
-
-    def f(values, pattern):
-        return jsparse.SparseTensor._wrap(values, pattern) @ x
-
-    got = jax.vmap(jax.vmap(f, (None, 0)), (0, None))(values, patterns)
-    for a, b in np.ndindex(3, 2):
-        np.testing.assert_array_equal(got[a, b], tensors[b].with_values(values[a]).todense() @ x)
 
 
 @pytest.mark.parametrize("axis", [0, 1])

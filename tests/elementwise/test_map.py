@@ -135,13 +135,6 @@ def test_custom_rules_are_kept():
     np.testing.assert_array_equal(jax.grad(lambda v: jsparse.relu(A.with_values(0 * v)).sum())(A.values), 0)
 
 
-def test_batches_of_dynamic_patterns():
-    tensors = [example(dynamic=True), example(dynamic=True).map(lambda v: v + 1)]
-    stacked = jax.tree.map(lambda *x: jnp.stack(x), *tensors)
-    found = jax.vmap(lambda A: A.map(jnp.log).values)(stacked)
-    np.testing.assert_allclose(found, [A.map(jnp.log).values for A in tensors], rtol=1e-6)
-
-
 COMPARISONS = {
     "A > 0.3": (lambda A: A > 0.3, lambda x: x > 0.3),
     "A >= 1/4": (lambda A: np.float32(0.25) <= A, lambda x: x >= 0.25),

@@ -1,4 +1,4 @@
-"""Functions in statements: derivatives, batches, dynamic patterns, fusion, and random statements."""
+"""Functions in statements: derivatives, overflow, padding, fusion, and random statements."""
 
 import jax
 import jax.numpy as jnp
@@ -59,47 +59,6 @@ def test_gradients(text, function):
         found = jax.jit(jsparse.grad(total, (1, 2, 3, 4)), static_argnums=0)(text, *given)
         for got, want, mask in zip(found, expected, (E != 0, F != 0, 1, 1), strict=True):
             np.testing.assert_allclose(dense_array(got), want * mask, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("text, function", FUNCTIONS[1:3], ids=[text for text, _ in FUNCTIONS[1:3]])
-def test_second_derivatives(text, function):
-    def dense(e, f, m, x):
-        value = function(e, f, m, x)
-        return (value @ jnp.cos(jnp.arange(float(value.size))).reshape(value.shape).T).sum()
-
-    tensors = jsparse.asarray(E), jsparse.asarray(F, "csc")
-    values = tensors[0].values
-    second = jax.hessian(lambda v, x: total(text, tensors[0].with_values(v), tensors[1], M, x), (0, 1))(values, X)
-    at = tuple(tensors[0].to_coords()[0])
-    want = jax.hessian(lambda v, x: dense(jnp.zeros((5, 6)).at[at].set(v), F, M, x), (0, 1))(values, X)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4), second, want)
-
-
-@pytest.mark.parametrize("text, function", FUNCTIONS, ids=[text for text, _ in FUNCTIONS])
-def test_batches(text, function):
-    tensors = jsparse.asarray(E), jsparse.asarray(F, "csc")
-    scale = jnp.asarray([1.0, -0.5, 2.0], jnp.float32)
-
-    def one(scale, x):
-        found = jsparse.evaluate(text, **operands(text, tensors[0] * scale, tensors[1], M, x))
-        return found.todense() if isinstance(found, jsparse.SparseTensor) else found
-
-    found = jax.vmap(one)(scale, X * scale[:, None])
-    expected = [function(E * s, F, M, X * s) for s in scale]
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
-
-
-def test_batches_of_dynamic_patterns():
-    text, function = FUNCTIONS[0]
-
-    def one(e, f):
-        made = (jsparse.asarray(dense, dynamic=True, nse=30) for dense in (e, f))
-        return jsparse.evaluate(text, **operands(text, *made, M, X))
-
-    e, f = np.stack([E, -F, 0 * E]), np.stack([F, E, E])
-    np.testing.assert_allclose(
-        jax.vmap(one)(e, f), [function(*both, M, X) for both in zip(e, f, strict=True)], rtol=1e-5
-    )
 
 
 def test_overflow_reaches_the_result():

@@ -193,20 +193,6 @@ def test_gradients_of_all_factors(program):
         np.testing.assert_array_equal(traced[name], wanted[name])
 
 
-@pytest.mark.semantics
-@pytest.mark.parametrize("program", [spmm_coo, spmm_group_coo, mttkrp, nested], ids=lambda program: program.__name__)
-def test_batches_of_tables_and_tensors(program):
-    text, shape, _, tables = _case(program)
-    batch = [_case(program, seed=seed) for seed in range(3)]
-    stacked = [{name: np.stack([case[at][name] for case in batch]) for name in batch[0][at]} for at in (2, 3)]
-    run = jax.vmap(lambda tensors, tables: jsparse.evaluate(text, shape=shape, **tensors, **tables))
-    wanted = [indirect_reference.evaluate(*case[:2], **case[2], **case[3]) for case in batch]
-    np.testing.assert_array_equal(run(*stacked), np.stack(wanted))
-    shared = jax.vmap(lambda tensors: jsparse.evaluate(text, shape=shape, **tensors, **tables))
-    wanted = [indirect_reference.evaluate(*case[:2], **case[2], **tables) for case in batch]
-    np.testing.assert_array_equal(shared(stacked[0]), np.stack(wanted))
-
-
 @pytest.mark.parametrize("text", ["C[r[p]] += V[p]", "C[p] = V[r[p]]", "C[r[p],r[p]] += V[p]"])
 def test_batches_of_tables_alone(text):
     """Only the patterns have the batch index, so it cannot run in vector lanes."""

@@ -80,30 +80,6 @@ def test_sparse_results(text, dynamic):
     np.testing.assert_array_equal(found.todense(), want)
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
-@pytest.mark.parametrize(
-    ("text", "shape", "of_dense"),
-    [
-        ("C[k,i] = A[i,j] * x[j]", (3, 5), lambda a: jnp.broadcast_to(a @ X, (3, 5))),
-        ("C[i,j,k] = A[i,j] * x[j]", (5, 6, 3), lambda a: jnp.broadcast_to((a * X)[..., None], (5, 6, 3))),
-    ],
-)
-def test_gradients_and_batches(text, shape, of_dense, dynamic):
-    tensor = made(dynamic)["A"]
-    weights = integers(*shape, stored=1)
-
-    def function(values):
-        out = evaluate(text, A=SparseTensor(values, tensor.pattern), x=X, shape=shape)
-        return out.todense() if isinstance(out, SparseTensor) else out
-
-    used = tuple(tensor.static().to_coords()[0])
-    found = jax.jit(jax.grad(lambda v: (function(v) * weights).sum()))(tensor.values)
-    want = jax.jit(jax.grad(lambda a: (of_dense(a) * weights).sum()))(jnp.asarray(A))
-    np.testing.assert_array_equal(found[: len(used[0])], want[used])
-    several = jax.vmap(function)(jnp.stack([tensor.values, 2 * tensor.values]))
-    np.testing.assert_array_equal(several, [of_dense(A), 2 * of_dense(A)])
-
-
 def test_other_sources_of_the_shape():
     before, given = jnp.ones((5, 3)), arguments("y[i] = A[i,j] * x[j]")
     want = repeated(A @ X, 1)

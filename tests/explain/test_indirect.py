@@ -88,6 +88,7 @@ def given(subscripts, matrix, other):
     return (other, matrix) if subscripts.startswith("b") else (matrix, other)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("subscripts", PRODUCTS)
 @pytest.mark.parametrize("format", FORMATS + MORE)
 def test_products(format, subscripts):
@@ -99,6 +100,7 @@ def test_products(format, subscripts):
         assert text == TEXTS[format][list(PRODUCTS).index(subscripts)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("subscripts", ["ij->", "ij->i", "ij->j", "ij,i->", "ij,ik->k", "ij,k->k", "ij,ki,jl->kl"])
 @pytest.mark.parametrize("format", FORMATS)
 def test_sums_of_indices_that_nothing_else_has(format, subscripts):
@@ -142,6 +144,7 @@ def test_transposed_tensors(format):
     check(np.einsum("ij->j", DENSE.T), "ij->j", A)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("format", FORMATS + MORE)
 @pytest.mark.parametrize("shape", [(3, 4), (0, 4), (4, 0)])
 def test_no_entries(format, shape):

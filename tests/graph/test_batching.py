@@ -1,7 +1,6 @@
 """Batches beside scipy's block diagonal matrices, at fixed capacities."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.linalg
@@ -115,16 +114,6 @@ def test_dynamic_graphs_in_programs():
     small = jax.jit(lambda A: graph.batch([A], nse=4).graph)(A.dynamic())
     assert bool(small.overflowed)
     assert np.isnan(small.values).all()
-
-
-def test_gradients():
-    A, B = tensors((6, 9))
-    g = jnp.arange(400.0).reshape(20, 20)
-    dA, dB = jax.grad(lambda A, B: (graph.batch([A, B], nodes=20, nse=60).graph.todense() * g).sum(), argnums=(0, 1))(
-        A, B
-    )
-    np.testing.assert_array_equal(dA.values, g[:6, :6][tuple(A.coords)])
-    np.testing.assert_array_equal(dB.values, g[6:15, 6:15][tuple(B.coords)])
 
 
 WRITES, CITES = ("author", "writes", "paper"), ("paper", "cites", "paper")

@@ -59,13 +59,6 @@ def test_traced_edges(nse):
     np.testing.assert_array_equal(dense(padded), summed())
 
 
-def test_gradients_of_weights():
-    g = np.arange(16, dtype=np.float32).reshape(4, 4)
-    for nse in (None, 8):
-        found = jax.grad(lambda w, nse=nse: (graph.from_edges(SOURCE, TARGET, w, nodes=4, nse=nse).todense() * g).sum())
-        np.testing.assert_array_equal(found(WEIGHTS), g[TARGET, SOURCE])
-
-
 def test_from_edge_index():
     for index in (np.stack([SOURCE, TARGET]), [SOURCE.tolist(), TARGET.tolist()]):
         np.testing.assert_array_equal(graph.from_edge_index(index, WEIGHTS, nodes=4).todense(), summed())

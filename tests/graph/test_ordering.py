@@ -42,13 +42,6 @@ def test_permute_patterns():
         np.testing.assert_array_equal(dense(static), (a != 0)[ORDER][:, ORDER])
 
 
-def test_gradients_of_permute():
-    A, g = jsparse.asarray(adjacency()), jnp.arange(81.0).reshape(9, 9)
-    found = jax.grad(lambda A: (graph.permute(A, ORDER).todense() * g).sum())(A)
-    back = np.argsort(ORDER)
-    np.testing.assert_array_equal(found.values, np.asarray(g)[back][:, back][tuple(A.coords)])
-
-
 @pytest.mark.parametrize("kind", ["static", "dynamic", "coo", "csc"])
 def test_rcm(kind):
     a = adjacency(nodes=60, density=0.02)

@@ -61,15 +61,6 @@ def test_dtypes_of_self_loops():
     assert graph.add_self_loops(A.pattern).dtype == np.float32
 
 
-@pytest.mark.parametrize("kind", ["static", "dynamic"])
-def test_gradients_of_self_loops(kind):
-    A = variants(adjacency())[kind]
-    g = jnp.arange(81.0).reshape(9, 9)
-    dA, dw = jsparse.grad(lambda A, w: (graph.add_self_loops(A, w).todense() * g).sum(), argnums=(0, 1))(A, 2.0)
-    np.testing.assert_allclose(dense(dA), np.where(adjacency() != 0, g, 0))
-    np.testing.assert_allclose(dw, np.trace(g))
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_degree(kind, axis):
@@ -189,29 +180,6 @@ def test_gradients_of_normalize(kind, of):
     np.testing.assert_array_equal(dense(graph.normalize(zeros, of)), np.zeros((9, 9)))
 
 
-def test_second_derivatives_of_normalize():
-    A = jsparse.asarray(adjacency(nodes=4, density=0.6))
-    x = jnp.asarray(np.random.default_rng(1).normal(size=(4, 2)), jnp.float32)
-    rows, columns = A.coords
-
-    def sparse(values):
-        return jnp.tanh(graph.normalize(A.with_values(values)) @ x).sum()
-
-    def of_dense(values):
-        return jnp.tanh(normalized(jnp.zeros((4, 4)).at[rows, columns].set(values), "symmetric") @ x).sum()
-
-    np.testing.assert_allclose(jax.hessian(sparse)(A.values), jax.hessian(of_dense)(A.values), rtol=1e-3, atol=1e-5)
-
-
-def test_normalize_in_vmap():
-    A = jsparse.asarray(adjacency())
-    several = jnp.stack([A.values, 2 * A.values, A.values**2])
-    found = jax.vmap(lambda values: graph.normalize(A.with_values(values)).values)(several)
-    for values, one in zip(several, found, strict=True):
-        want = normalized(A.with_values(values).todense(), "symmetric")
-        np.testing.assert_allclose(one, np.asarray(want)[tuple(A.coords)], rtol=1e-6)
-
-
 def test_dtypes_of_normalize():
     a = np.ones((300, 300))
     A = jsparse.asarray(a, dtype=jnp.bfloat16)
@@ -221,16 +189,6 @@ def test_dtypes_of_normalize():
     assert graph.normalize(A.astype(jnp.int8), "row").dtype == np.float32  # whose sum would not fit int8
     np.testing.assert_allclose(graph.normalize(A.astype(jnp.int8), "row").values, 1 / 300, rtol=1e-6)
     assert graph.normalize(A.astype(bool)).dtype == np.float32
-
-
-def test_overflow_is_kept():
-    dynamic = jsparse.asarray(adjacency()).dynamic()
-
-    def overflowed(A):
-        small = jsparse.SparseTensor.from_coords(A.coords, A.values, A.shape, "csr", nse=3)
-        return graph.normalize(graph.add_self_loops(small)).values
-
-    assert np.isnan(jax.jit(overflowed)(dynamic)).all()
 
 
 def test_graphs_without_nodes():

@@ -35,6 +35,7 @@ READ = [  # the result is an array
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("format", ["csr", "csc", "coo", "(i, j) -> (i : compressed, j : dense)"])
 @pytest.mark.parametrize("index", KEPT + READ, ids=str)
 def test_matrices(dense, format, index):
@@ -55,6 +56,7 @@ TRUTHS += [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("index", TRUTHS, ids=str)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 def test_bools_are_masks_of_no_dimensions(dense, index, dynamic):

@@ -3,7 +3,6 @@
 import itertools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from indexing.cases import FORMATS, as_dense, random_dense
@@ -50,6 +49,7 @@ ITEMS = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("format", FORMATS[3])
 @pytest.mark.parametrize("index", ITEMS, ids=str)
 def test_tensors_of_three_dimensions(format, index):
@@ -67,20 +67,6 @@ def test_traced_tables(dense):
         for rows in (ROWS, np.array([2, 2, 1])):
             np.testing.assert_array_equal(read(A, rows, COLUMNS), dense[np.ix_(rows, COLUMNS)])
         assert read._cache_size() == 1
-
-
-@pytest.mark.parametrize("rows", [ROWS, REPEATED])
-def test_derivatives_and_batches(dense, rows):
-    A, index = jsparse.asarray(dense), np.ix_(rows, COLUMNS)
-    weights = np.arange(len(rows) * len(COLUMNS), dtype=np.float32).reshape(len(rows), -1)
-    wanted = np.zeros_like(dense)
-    np.add.at(wanted, index, weights)
-    read = lambda v: A.with_values(v)[index]  # noqa: E731
-    for transform in (lambda f: f, jax.jit):
-        gradient = transform(jax.grad(lambda v: (read(v) * weights).sum()))(A.values)
-        np.testing.assert_array_equal(A.with_values(gradient).todense(), np.where(dense, wanted, 0))
-    batch = jax.vmap(read)(jnp.stack([A.values, 2 * A.values]))
-    np.testing.assert_array_equal(batch, [dense[index], 2 * dense[index]])
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "bfloat16", "float16", "complex64"])

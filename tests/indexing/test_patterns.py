@@ -1,6 +1,5 @@
 """The patterns of slices: those of the selected coordinates, in every format, and those that scipy finds."""
 
-import jax
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -105,17 +104,3 @@ def test_empty_segments_are_left_out():
         wanted = np.zeros((6, 6))
         wanted[[0, 5, 5], [4, 0, 5]] = [0, 1, 2]
         np.testing.assert_array_equal(as_dense(selected), wanted[index])
-
-
-def test_gradients_of_reversed_slices():
-    rng = np.random.default_rng(0)
-    x = (rng.random((30, 40)) * (rng.random((30, 40)) < 0.2)).astype(np.float32)
-    weights = rng.random((30, 20)).astype(np.float32)
-
-    def loss(A):
-        return (A[::-1, 39::-2].todense() * weights).sum()
-
-    for gradient in (jax.grad(loss)(jsparse.asarray(x)), jax.jit(jax.grad(loss))(jsparse.asarray(x))):
-        wanted = np.zeros_like(x)
-        wanted[::-1, 39::-2] = weights
-        np.testing.assert_allclose(as_dense(gradient), wanted * (x != 0))

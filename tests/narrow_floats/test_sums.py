@@ -44,3 +44,16 @@ def test_results_and_gradients(name):
             assert y.dtype == dtype
             error = np.linalg.norm(np.asarray(y, np.float64) - true)
             assert error <= WITHIN * np.linalg.norm(true), (dtype, error / np.linalg.norm(true))
+
+
+@pytest.mark.parametrize("x64", [False, True])
+def test_nothing_is_promoted_in_float32(x64):
+    """Neither forward nor backward."""
+    with jax.enable_x64(x64):
+        for case in CASES.values():
+
+            def run(*arguments, case=case):
+                out, pull = jax.vjp(case.function, *arguments)
+                return out, pull(jax.tree.map(jnp.ones_like, out))
+
+            jax.eval_shape(run, *(jax.ShapeDtypeStruct(shape, jnp.float32) for shape in case.shapes))

@@ -23,26 +23,6 @@ def weight(dynamic: bool = False) -> SparseTensor:
     return W.dynamic(W.nse + 3) if dynamic else W
 
 
-@pytest.mark.semantics
-@pytest.mark.parametrize("dynamic", [False, True])
-def test_results_and_gradients(dynamic: bool) -> None:
-    W = weight(dynamic)
-    dense = W.todense()
-    expected = X @ dense + BIAS
-    np.testing.assert_allclose(jsparse.nn.linear(X, W, BIAS), expected, rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(jax.jit(jsparse.nn.linear)(X, W), expected - BIAS, rtol=1e-5, atol=1e-5)
-
-    def loss(x, values, bias):
-        return (jsparse.nn.linear(x, W.with_values(values), bias) ** 2).sum()
-
-    found = jax.grad(loss, (0, 1, 2))(X, W.values, BIAS)
-    wanted = jax.grad(lambda x, w, b: ((x @ w + b) ** 2).sum(), (0, 1, 2))(X, dense, BIAS)
-    np.testing.assert_allclose(found[0], wanted[0], rtol=1e-4, atol=1e-4)
-    rows, columns = np.asarray(weight().coords)
-    np.testing.assert_allclose(found[1][: len(rows)], wanted[1][rows, columns], rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(found[2], wanted[2], rtol=1e-4)
-
-
 @pytest.mark.parametrize("dtype", [None, jnp.bfloat16])
 def test_sparse_inputs(dtype) -> None:
     bags = np.where(np.random.default_rng(4).random((6, 12)) < 0.3, np.float32(1.5), 0)

@@ -80,6 +80,7 @@ def lookups(ids):
     }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", lookups(np.arange(12)))
 def test_gradients_of_rows_are_those_of_arrays(kind, backend):
     rng = np.random.default_rng(0)

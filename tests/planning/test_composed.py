@@ -118,6 +118,7 @@ def test_formats_of_results(format, out_format, shape):
     assert (found.format.name if isinstance(found, SparseTensor) else None) == RESULTS[out_format]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("shape", [(8, 12), (7, 11)])
 def test_results_on_a_composition(format, shape):
@@ -194,6 +195,7 @@ def test_parts_are_not_added_by_other_semirings(semiring, least):
     assert "parts are added, which" in str(jsparse.explain("ij,jk->ik", A, X, semiring=semiring))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("shape", [(8, 12), (7, 11)])
 def test_compositions_are_patterns_without_values(format, shape):
@@ -202,6 +204,7 @@ def test_compositions_are_patterns_without_values(format, shape):
     np.testing.assert_array_equal(jsparse.einsum("ij->i", A.pattern), stored(A).sum(1))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("format", FORMATS)
 def test_padding_is_never_read(format):
     A, X = jsparse.asarray(draw(7, 11), format=format), draw(11, 3)
@@ -220,6 +223,7 @@ def _is_padding(A):
     return ones == 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("format", FORMATS)
 def test_transformations(format):
     D, X = draw(8, 12), draw(12, 3)
@@ -243,6 +247,7 @@ def test_transformations(format):
     np.testing.assert_array_equal(dense(grown), (np.ones((8, 3)) @ X.T) * stored(A))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("format", FORMATS)
 def test_bfloat16_is_rounded_once(format):
     D = RNG.integers(-128, 128, (64, 512)).astype(np.float32)

@@ -54,6 +54,7 @@ def plans():
     return len(planned._of_einsum.known) + len(planned._of_statement.known)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("format", "dtype"),
     [*(("csr", dtype) for dtype in ("int32", "float32", "bfloat16", "uint8", "bool")), ("csc", "float32"),

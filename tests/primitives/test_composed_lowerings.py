@@ -33,6 +33,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("dynamic", [False, True])

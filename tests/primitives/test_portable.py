@@ -1,4 +1,4 @@
-"""Einsums as XLA operations: formats, joins, semirings, dtypes, chunks and transformations, beside numpy."""
+"""Einsums as XLA operations: formats, joins, semirings, dtypes and chunks, beside numpy."""
 
 from functools import partial
 
@@ -100,13 +100,6 @@ def test_joins(name):
         same(of(subscripts, *operands, out_format="dense"), expected)
 
 
-def test_products_of_dynamic_patterns():
-    d, e = draw(6, 6), draw(6, 6)
-    A, B = dynamic(d), dynamic(e, "coo")
-    same(of("ij,jk->ik", A, B, nse=40), d @ e)
-    same(of("ij,ij->ij", A, B, nse=20), d * e)
-
-
 @pytest.mark.parametrize("count", [0, 1, 5])
 def test_chunks_of_a_join_that_is_known(count):
     """A chunk may be longer than the rows that it has, whose number XLA may know."""
@@ -139,16 +132,6 @@ def test_a_join_may_have_as_many_rows_as_an_operand_though_it_has_others():
     np.testing.assert_array_equal(check, a @ b)
 
 
-@pytest.mark.parametrize("semiring", ["min_plus", "max_plus", "max_times"])
-def test_minima_and_maxima(semiring):
-    d, x = draw(5, 7, density=0.3), whole(7, 3)
-    multiply = np.multiply if semiring == "max_times" else np.add
-    least = semiring == "min_plus"
-    terms = np.where((d != 0)[:, :, None], multiply(d[:, :, None], x), np.inf if least else -np.inf)
-    for A in both(d):
-        same(of("ij,jf->if", A, x, semiring=semiring), (np.min if least else np.max)(terms, 1))
-
-
 @pytest.mark.parametrize("dtype", [bool, np.int32, np.uint8])
 def test_or_and(dtype):
     d, x = draw(5, 7, dtype=dtype, least=0), whole(7, 3, dtype=dtype, least=0)
@@ -156,12 +139,6 @@ def test_or_and(dtype):
     for A in both(d):
         same(of("ij,jf->if", A, x, semiring="or_and"), expected)
         same(of("ij,if->jf", A, x[:5], semiring="or_and"), np.bitwise_or.reduce(d[:, :, None] & x[:5, None], 0))
-
-
-def test_products():
-    d = draw(5, 7, density=0.7)
-    for A in both(d):
-        same(jax.jit(lambda A: A.prod(1, stored=True))(A), np.where(d != 0, d, 1).prod(1))
 
 
 @pytest.mark.sampled(2)
@@ -221,13 +198,6 @@ def test_indices_out_of_range_do_not_wrap():
     zero = np.zeros(2, np.float32)
     same(jax.jit(read)(table), np.stack([x[2], zero, x[0], zero, zero]))
     same(jax.jit(written)(table), np.array([[1, 1], [0, 0], [1, 1]], np.float32))
-
-
-def test_an_overflow_gives_nan():
-    d = draw(6, 6, density=0.8)
-    S = jax.jit(lambda x: jsparse.asarray(x, format="csr", dynamic=True, nse=4))(d)
-    found = jax.jit(lambda S, x: (S @ x, S.sum(), jax.grad(lambda x: (S @ x).sum())(x)))(S, whole(6))
-    assert all(np.isnan(x).all() for x in found)
 
 
 def test_static_entries_are_sorted_for_a_join():
@@ -385,30 +355,6 @@ def test_no_array_of_entries_and_features():
 # ---- transformations
 
 
-@pytest.mark.parametrize("is_dynamic", [False, True])
-def test_vmap(is_dynamic):
-    d, x = draw(5, 7), whole(2, 7, 3)
-    A = both(d)[is_dynamic]
-    values = jnp.stack([A.values, -A.values])
-    over_values = jax.jit(jax.vmap(lambda v, x: A.with_values(v) @ x))(values, x)
-    same(over_values, np.stack([d @ x[0], -d @ x[1]]))
-    same(jax.jit(jax.vmap(lambda x: A @ x, 0, 1))(x), np.stack([d @ x[0], d @ x[1]], 1))
-    twice = jax.jit(jax.vmap(jax.vmap(lambda v, x: A.with_values(v) @ x, (None, 0)), (0, None)))(values, x)
-    same(twice, np.stack([d @ x, -d @ x]))
-
-
-def test_vmap_over_patterns():
-    members, x = draw(3, 5, 7), whole(7, 2)
-    tensors = [jsparse.asarray(d, format="csr", dynamic=True, nse=30) for d in members]
-    A = jax.tree.map(lambda *x: jnp.stack(x), *tensors)
-    product = jax.vmap(lambda A, x: A @ x, (0, None))
-    same(jax.jit(product)(A, x), members @ x)
-    summed = jax.jit(jax.grad(lambda x, A: product(A, x).sum()))(x, A)  # over the members, too
-    same(summed, np.repeat(members.sum((0, 1))[:, None], 2, 1))
-    twice = jax.jit(jax.vmap(product, (None, 0)))(A, np.stack([x, -x]))
-    same(twice, np.stack([members @ x, -members @ x]))
-
-
 def test_members_of_a_batch_are_summed_before_rounding():
     """In float16, 2048 and 1 are rounded to 2048."""
     members = np.zeros((4, 1, 2), np.float16)
@@ -418,39 +364,6 @@ def test_members_of_a_batch_are_summed_before_rounding():
     given = np.array([2048, 1, 1, 0], np.float16)[:, None, None]
     _, pull = jax.vjp(lambda x: jax.vmap(lambda A, x: A @ x, (0, None))(A, x), jnp.zeros((2, 1), np.float16))
     same(jax.jit(pull)(given)[0], np.array([[2050], [2048]], np.float16))
-
-
-def test_gradients():
-    d, x, y = draw(5, 7), whole(7, 3), whole(5, 3)
-    e = draw(7, 4)
-    B = jsparse.asarray(e, "csc")
-
-    def losses(v, w, x, y, A):
-        A, C = A.with_values(v), B.with_values(w)
-        sampled = jsparse.einsum("if,jf->ij", y, x, out_format=A.pattern)
-        return ((A @ x) * y).sum() + 2 * (A * sampled).sum() + 3 * jsparse.einsum("ij,jk->ik", A, C, nse=20).sum()
-
-    for A in both(d):
-        operands = A.values, B.values, x, y
-        slopes = jax.grad(losses, (0, 1, 2, 3))
-        with jsparse.config(backend="llvm"):
-            expected = jax.jit(slopes)(*operands, A)
-        same(jax.jit(slopes)(*operands, A), expected)
-
-
-def test_gradients_of_minima_and_maxima():
-    d, x = draw(5, 7, density=0.6), whole(7, 3)
-
-    def slopes(A, x):
-        plus = jax.grad(
-            lambda v, x: jsparse.einsum("ij,jf->if", A.with_values(v), x, semiring="min_plus").sum(), (0, 1)
-        )
-        return *plus(A.values, x), jax.grad(lambda v: A.with_values(v).max(0, stored=True).sum())(A.values)
-
-    for A in both(d + 4 * np.eye(5, 7, dtype=np.float32)):
-        with jsparse.config(backend="llvm"):
-            expected = jax.jit(slopes)(A, x)
-        same(jax.jit(slopes)(A, x), expected)
 
 
 def large_matrices():

@@ -33,6 +33,7 @@ def kernels(function, *args):
     return jax.jit(function).lower(*args).as_text().count("custom_call @")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int8", "int32", "uint16", "complex64"])
 @pytest.mark.parametrize("formats", [("csr", "csr"), ("csc", "dcsr"), ("coo", "csc"), ("bsr(4, 4)", "hyb(2)")])
 def test_dtypes(formats, dtype):
@@ -59,6 +60,7 @@ def test_a_narrow_sum_is_rounded_once():
     assert np.mean(np.asarray(found, np.float32) == rounded) > 0.999
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("backend", ["llvm", "interpret", "xla"])
 @pytest.mark.parametrize("formats", [("csr", "csr"), ("csr", "csc"), ("dcsc", "coo"), ("bsr(4, 4)", "group_coo(2)")])
 def test_derivatives(formats, backend):
@@ -151,6 +153,7 @@ SCATTERED = [
 IN_ROWS = ["promote\nparallelize j split 30", "promote\nvectorize i 8\nparallelize j owned 30"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("backend", ["llvm", "interpret"])
 @pytest.mark.parametrize("is_first", [False, True])
 @pytest.mark.parametrize("steps", [*(f"reorder i j\n{x}" for x in SCATTERED), *(f"reorder j i\n{x}" for x in IN_ROWS)])

@@ -1,4 +1,4 @@
-"""`jax.linear_transpose` of programs that are linear in values gives exactly the result of `jax.vjp`."""
+"""`jax.linear_transpose` of programs that are linear in values, inside of transformations and in all dtypes."""
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,6 @@ from jsparse.errors import JsparseError, LinearityError
 RNG = np.random.default_rng(0)
 PLACES = ((5, 6), (6, 4), (5, 6))
 DENSE = [(RNG.integers(1, 4, shape) * (RNG.random(shape) < 0.4)).astype(np.float32) for shape in PLACES]
-ROOM = 24
 LAYOUTS = {
     "static": lambda x: asarray(x),
     "dynamic": lambda x: asarray(x, dynamic=True, nse=20),
@@ -22,21 +21,7 @@ LAYOUTS = {
 # functions of a tensor on A's pattern, of a tensor (6, 4), and of a tensor (5, 6)
 PROGRAMS = {
     "A @ B": lambda A, B, C: jsparse.einsum("ij,jk->ik", A, B, nse=20),
-    "A @ B in csc": lambda A, B, C: jsparse.einsum("ij,jk->ik", A, B, out_format="csc", nse=20),
-    "B.T @ A.T": lambda A, B, C: jsparse.einsum("jk,ij->ki", B, A, nse=20),
-    "A * C": lambda A, B, C: A * C,
-    "A * C.T": lambda A, B, C: A.T * C.asformat("csc").T,
-    "A + C": lambda A, B, C: A + C,
     "2 A - C": lambda A, B, C: 2 * A - C,
-    "three terms": lambda A, B, C: jsparse.evaluate(
-        "D[i,j] = 3 * A[i,j] - 0.5 * A[i,j] * C[i,j] + E[i,j]", A=A, C=C, E=-1 * A
-    ),
-    "of all three": lambda A, B, C: jsparse.einsum("ij,jk,il->kl", A, B, C, nse=ROOM),
-    "A / 4": lambda A, B, C: A / 4,
-    "in another format": lambda A, B, C: A.asformat("csc"),
-    "on a pattern": lambda A, B, C: jsparse.einsum("ij,ij->ij", A, np.full((5, 6), 2.0), out_format=C),
-    "dense": lambda A, B, C: A @ np.ones((6, 2), np.float32),
-    "sum": lambda A, B, C: A.sum(0),
 }
 
 
@@ -55,28 +40,6 @@ def as_function(program, layout, dtype="float32"):
 
 def transposed(function, values):
     return lambda cotangent: jax.linear_transpose(function, values)(cotangent)[0]
-
-
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize(
-    ("program", "layout"),
-    [
-        *((program, layout) for program in PROGRAMS for layout in ("static", "dynamic")),
-        *((program, "with_transpose") for program in ("A @ B", "A * C.T")),
-    ],
-)
-def test_equals_vjp_and_inverts_itself(program, layout):
-    function, values, cotangent = as_function(program, layout)
-
-    @jax.jit
-    def results(cotangent, v):
-        transpose = transposed(function, values)
-        twice = jax.linear_transpose(transpose, cotangent)(v)[0]
-        return transpose(cotangent), jax.vjp(function, v)[1](cotangent)[0], twice, jax.jvp(function, (v,), (v,))[1]
-
-    once, pulled_back, twice, pushed = results(cotangent, values)
-    np.testing.assert_array_equal(once, pulled_back)
-    np.testing.assert_array_equal(twice, pushed)
 
 
 def with_rule(function):
@@ -136,19 +99,6 @@ def test_dtypes(program, layout, dtype):
     np.testing.assert_array_equal(
         found.astype(jnp.complex64), jax.vjp(exact, of_floats)[1](cotangent.real.astype(float))[0]
     )
-
-
-@pytest.mark.parametrize("program", ["A @ B", "2 A - C"])
-@pytest.mark.parametrize("layout", ["static", "dynamic"])
-def test_batches(program, layout):
-    function, values, cotangent = as_function(program, layout)
-    expected = jax.vjp(function, values)[1](cotangent)[0]
-    several = jnp.stack([cotangent, 2 * cotangent])
-    for found in (
-        jax.vmap(transposed(function, values))(several),
-        transposed(jax.vmap(function), jnp.stack([values, values]))(several),
-    ):
-        np.testing.assert_array_equal(found, [expected, 2 * expected])
 
 
 def test_a_batch_of_patterns():

@@ -58,21 +58,3 @@ def test_the_listener_works():
     before = len(COMPILED)
     assert jax.jit(lambda x: x + 12345)(jnp.arange(3)).sum() == 3 * 12345 + 3
     assert len(COMPILED) > before
-
-
-GRADIENTS = [
-    (lambda A: A.sum(), np.ones_like),
-    (lambda A: A.prod(stored=True), lambda x: np.prod(x[x != 0]) / np.where(x != 0, x, 1)),
-    (jsparse.norm, lambda x: x / np.linalg.norm(x)),
-    (jsparse.trace, lambda x: np.eye(*x.shape)),
-]
-
-
-@pytest.mark.parametrize(("reduce", "gradient"), GRADIENTS)
-def test_gradients_and_batches(reduce, gradient):
-    x = sample(3)
-    A = jsparse.asarray(x)
-    for run in (jax.grad(reduce), jax.jit(jax.grad(reduce))):
-        np.testing.assert_allclose(run(A).todense(), gradient(x) * (x != 0), rtol=1e-6)
-    batch = jax.vmap(lambda v: reduce(A.with_values(v)))(jnp.stack([A.values, 2 * A.values]))
-    np.testing.assert_allclose(batch, [reduce(A), reduce(2 * A)], rtol=1e-6)

@@ -71,37 +71,6 @@ def test_values_and_gradients(format, dynamic):
         np.testing.assert_array_equal(gradient[count:], 0)
 
 
-def test_second_derivatives():
-    A = example("csr", False)
-    coords = A.to_coords()[0]
-    dense = jax.jit(jax.hessian(lambda v: (reference(v, coords, A.shape, 1)[0] ** 3).sum()))(A.values)
-    sparse = jax.jit(jax.hessian(lambda v: (jsparse.softmax(A.with_values(v), 1).values ** 3).sum()))(A.values)
-    np.testing.assert_allclose(sparse, dense, rtol=1e-3, atol=1e-5)
-
-
-@pytest.mark.parametrize("dynamic", [False, True])
-def test_batches_of_values(dynamic):
-    A = example("csr", dynamic)
-    values = jnp.stack([A.values, 2 * A.values, -A.values])
-    for axis in AXES:
-        softmax = lambda v, axis=axis: jsparse.softmax(A.with_values(v), axis).values  # noqa: E731
-        logs = lambda v, axis=axis: jsparse.logsumexp(A.with_values(v), axis)  # noqa: E731
-        for f in (softmax, logs):
-            want = jax.jit(lambda values, f=f: jnp.stack([f(v) for v in values]))(values)
-            np.testing.assert_allclose(jax.jit(jax.vmap(f))(values), want, rtol=1e-5, atol=1e-6)
-            np.testing.assert_allclose(jax.jit(jax.vmap(f, 1))(values.T), want, rtol=1e-5, atol=1e-6)
-
-
-def test_batches_of_patterns():
-    rng = np.random.default_rng(4)
-    dense = [(rng.random((4, 5)) * (rng.random((4, 5)) < 0.5)).astype(np.float32) for _ in range(3)]
-    tensors = [jsparse.asarray(x, dynamic=True, nse=14) for x in dense]
-    stacked = jax.tree.map(lambda *x: jnp.stack(x), *tensors)
-    for axis in (0, 1):
-        found = jax.vmap(lambda A, axis=axis: jsparse.softmax(A, axis).todense())(stacked)
-        np.testing.assert_allclose(found, [jsparse.softmax(A, axis).todense() for A in tensors], rtol=1e-6)
-
-
 def test_large_and_infinite_logits():
     x = np.array([[1e4, -1e4, 0, 1e4], [-np.inf, -np.inf, 0, 0], [5, -np.inf, 0, 0]], np.float32)
     A = jsparse.SparseTensor.from_coords(np.array(np.nonzero(x)), x[np.nonzero(x)], x.shape, "csr")
@@ -260,14 +229,6 @@ def test_logarithms_of_rows_that_are_infinite_or_undefined():
     np.testing.assert_allclose(
         slopes[row], [*(-jax.nn.softmax(jnp.array([1, -INF, 2, 3]))[:3]), 1 - 0.6652409], rtol=1e-5
     )
-
-
-def test_second_derivatives_of_logarithms():
-    A = example("csr", False)
-    coords = A.to_coords()[0]
-    dense = jax.jit(jax.hessian(lambda v: (log_reference(v, coords, A.shape, 1) ** 3).sum()))(A.values)
-    sparse = jax.jit(jax.hessian(lambda v: (jsparse.log_softmax(A.with_values(v), 1).values ** 3).sum()))(A.values)
-    np.testing.assert_allclose(sparse, dense, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

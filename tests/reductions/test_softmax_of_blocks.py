@@ -52,6 +52,7 @@ def all_of(A):
     return [(jsparse.softmax(A, axis), jsparse.log_softmax(A, axis), jsparse.logsumexp(A, axis)) for axis in AXES]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.semantics
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("format", BLOCKS)

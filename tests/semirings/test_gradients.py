@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.test_util import check_grads
 from semirings.cases import matrix, whole
 
 import jsparse
@@ -68,101 +67,6 @@ def test_gradients(name, format, ties):
         close(one, other)
 
 
-@pytest.mark.semantics
-@pytest.mark.parametrize("name", NAMES)
-def test_tangents(name):
-    A, X = drawn(ties=True)
-    rng = np.random.default_rng(5)
-    changes = jax.device_put((rng.random(A.nse, np.float32), rng.random(X.shape, np.float32)))
-    f = lambda v, X: jsparse.einsum("ij,jk->ik", A.with_values(v), X, semiring=name)  # noqa: E731
-    got = jax.jit(lambda *x: jax.jvp(f, (A.values, X), x))(*changes)[1]
-    want = jax.jit(lambda *x: jax.jvp(dense(name, A), (A.values, X), x))(*changes)[1]
-    close(got[2], np.zeros(20))  # of an empty row
-    filled = np.arange(7) != 2
-    close(got[filled], want[filled])
-
-
-@pytest.mark.semantics
-@pytest.mark.parametrize("name", NAMES)
-def test_second_derivatives(name):
-    A, X = drawn()
-    f = finite(lambda v, X: jsparse.einsum("ij,jk->ik", A.with_values(v), X, semiring=name))
-    g = finite(dense(name, A))
-    for n in (0, 1):
-        hessian = lambda h: jax.hessian(lambda *x: (h(*x) ** 2).sum(), n)  # noqa: B023, E731
-        close(hessian(f)(A.values, X[:, :2]), jax.jit(hessian(g))(A.values, X[:, :2]))
-    cross = lambda h: jax.jacrev(jax.grad(lambda *x: h(*x).sum(), 0), 1)  # noqa: E731
-    close(cross(f)(A.values, X[:, :2]), jax.jit(cross(g))(A.values, X[:, :2]))
-
-
-def test_derivatives_by_differences():
-    A, X = drawn()
-    for name in NAMES:
-        f = finite(lambda v, X, name=name: jsparse.einsum("ij,jk->ik", A.with_values(v), X, semiring=name))
-        check_grads(f, (A.values, jnp.asarray(X[:, :3])), order=1, modes=("fwd", "rev"), rtol=0.05, atol=0.05, eps=1e-3)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_batches_of_gradients(name):
-    A, X = drawn(ties=True)
-    f = finite(lambda v, X: jsparse.einsum("ij,jk->ik", A.with_values(v), X, semiring=name))
-    gradient = jax.grad(lambda *x: f(*x).sum(), (0, 1))
-    values = jax.device_put(np.multiply.outer(np.float32([1, -1, 2]), A.values))
-    got = jax.jit(jax.vmap(gradient, (0, None)))(values, X)
-    for n, v in enumerate(values):
-        for one, other in zip(got, gradient(v, X), strict=True):
-            close(one[n], other)
-
-
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("is_dynamic", [False, True])
-def test_sparse_results(name, is_dynamic):
-    """Results are on patterns of their own."""
-    A, B = matrix(), matrix("csc", seed=1)
-    add, multiply = COMBINE[name]
-    fill = np.inf if name == "min_plus" else -np.inf
-    masks = [np.isfinite(np.asarray(whole(T, np.inf)(T.values))) for T in (A, B)]
-
-    def product(v, w):
-        both = multiply(whole(A, 0.0)(v)[:, None, :], whole(B, 0.0)(w)[None])
-        return add(jnp.where(masks[0][:, None] & masks[1][None], both, fill), 2)
-
-    def given(T, v):
-        return T.dynamic().with_values(v) if is_dynamic else T.with_values(v)
-
-    def assembled(v, w):
-        C = jsparse.einsum("ij,kj->ik", given(A, v), given(B, w), semiring=name, nse=49)
-        return (C.values**2).sum() if is_dynamic else (C.values * jnp.cos(jnp.arange(C.nse))).sum()
-
-    full = jsparse.einsum("ij,kj->ik", A, B, semiring=name)
-
-    def reference(v, w):
-        values = product(v, w)[tuple(np.asarray(full.to_coords()[0]))]
-        return (values**2).sum() if is_dynamic else (values * jnp.cos(jnp.arange(full.nse))).sum()
-
-    for one, other in zip(
-        jax.jit(jax.grad(assembled, (0, 1)))(A.values, B.values),
-        jax.jit(jax.grad(reference, (0, 1)))(A.values, B.values),
-        strict=True,
-    ):
-        close(one, other)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_samples(name):
-    rng = np.random.default_rng(0)
-    M = matrix("csr")
-    add, multiply = COMBINE[name]
-    X, Y = (rng.integers(-2, 3, shape).astype(np.float32) for shape in ((7, 6), (9, 6)))
-    at = tuple(np.asarray(M.to_coords()[0]))
-    weights = jnp.sin(jnp.arange(M.nse))
-    f = lambda X, Y: (jsparse.einsum("ik,jk->ij", X, Y, out_format=M, semiring=name).values * weights).sum()  # noqa: E731
-    g = lambda X, Y: (add(multiply(X[:, None], Y[None]), 2)[at] * weights).sum()  # noqa: E731
-    for one, other in zip(jax.grad(f, (0, 1))(X, Y), jax.jit(jax.grad(g, (0, 1)))(X, Y), strict=True):
-        close(one, other)
-
-
 def test_nan_and_infinite_entries():
     A, X = drawn()
     f = lambda v: jsparse.einsum("ij,jk->ik", A.with_values(v), X, semiring="min_plus")  # noqa: E731
@@ -182,12 +86,6 @@ def test_integers_have_no_derivative():
     for name in (*NAMES, "or_and"):
         f = partial(jsparse.einsum, "ij,j->i", A, semiring=name)
         assert jax.jvp(f, (x,), (np.zeros(9, jax.dtypes.float0),))[1].dtype == jax.dtypes.float0
-
-
-def test_dense_operands():
-    X = jnp.asarray(np.random.default_rng(0).integers(-2, 3, (4, 5)).astype(np.float32))
-    got = jax.grad(lambda X: jsparse.einsum("ij,kj->ik", X, X, semiring="max_plus").sum())(X)
-    close(got, jax.grad(lambda X: (X[:, None] + X[None]).max(2).sum())(X))
 
 
 def test_steps():

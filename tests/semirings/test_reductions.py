@@ -112,29 +112,6 @@ def test_more_entries_than_a_narrow_float_counts(dtype):
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("axis", AXES[:4], ids=str)
-@pytest.mark.parametrize("name", ["min", "max", "mean"])
-def test_gradients(name, axis):
-    A = matrix("coo")
-    fill = FILL.get(name, 0)
-    mask = np.isfinite(np.asarray(whole(A, np.inf)(A.values)))
-
-    def dense(v):
-        x = whole(A, fill)(v)
-        y = x.sum(axis) / np.maximum(mask.sum(axis), 1) if name == "mean" else getattr(jnp, name)(x, axis)
-        return jnp.where(jnp.isfinite(y), y, 0)
-
-    def sparse(v):
-        y = getattr(A.with_values(v), name)(axis, stored=True)
-        return jnp.where(jnp.isfinite(y), y, 0)
-
-    like = jax.eval_shape(dense, A.values)
-    weights = np.cos(np.arange(like.size, dtype=np.float32)).reshape(like.shape)
-    gradient = lambda f: jax.grad(lambda v: (f(v) * weights).sum())  # noqa: E731
-    close(gradient(sparse)(A.values), jax.jit(gradient(dense))(A.values))
-
-
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("zeros", [0, 1, 2, 3])
 @pytest.mark.parametrize("axis", [None, 1], ids=str)
 def test_gradients_of_products(axis, zeros):
@@ -148,11 +125,3 @@ def test_gradients_of_products(axis, zeros):
     if zeros <= 1:
         hessian = lambda f: jax.hessian(lambda v: f(v).sum())  # noqa: E731
         close(hessian(sparse)(A.values), jax.jit(hessian(dense))(A.values))
-
-
-def test_batches():
-    A = matrix()
-    values = jnp.stack([A.values, -A.values])
-    for name in ("min", "max", "prod", "mean"):
-        got = jax.vmap(lambda v, name=name: getattr(A.with_values(v), name)(1, stored=True))(values)
-        close(got, np.stack([expected(name, A.with_values(v), 1) for v in values]))

@@ -110,46 +110,6 @@ def test_empty_fibres_are_no_part_of_a_product():
     same(jsparse.einsum("ij,ik->ik", F, nan, semiring="max_plus")[2], np.full(4, -np.inf))
 
 
-@pytest.mark.semantics
-@pytest.mark.parametrize("name", FLOATS)
-def test_dynamic_patterns(name):
-    A, B = matrix(), matrix(seed=1)
-
-    @jax.jit
-    def run(A, B, x):
-        einsum = partial(jsparse.einsum, semiring=name)
-        return (
-            einsum("ij,j->i", A, x),
-            einsum("ij,kj->ik", A, B, nse=60),
-            einsum("ij,ij->ij", A, B),
-            einsum("ij->ij", A),
-        )
-
-    y, C, D, E = run(A.dynamic(A.nse + 5), B.dynamic(B.nse + 3), x)
-    same(y, reference(name, "ij,j->i", A, x))
-    same_sparse(C, reference(name, "ij,kj->ik", A, B))
-    same_sparse(D, reference(name, "ij,ij->ij", A, B))
-    same_sparse(E, reference(name, "ij->ij", A))
-    for result in (C, D, E):
-        assert not np.asarray(result.values)[int(result.pattern.count) :].any()
-
-
-@pytest.mark.semantics
-@pytest.mark.parametrize("name", FLOATS)
-def test_batches(name):
-    A, B = matrix(), matrix(seed=1)
-    values = jax.device_put(np.multiply.outer(np.float32([1, 2, -1]), A.values))
-    got = jax.vmap(lambda v: jsparse.einsum("ij,jk->ik", A.with_values(v), X, semiring=name))(values)
-    for n, v in enumerate(values):
-        same(got[n], reference(name, "ij,jk->ik", A.with_values(v), X))
-    got = jax.vmap(lambda v: jsparse.einsum("ij,kj->ik", A.with_values(v), B, semiring=name).values)(values)
-    for n, v in enumerate(values):
-        same(got[n], jsparse.einsum("ij,kj->ik", A.with_values(v), B, semiring=name).values)
-    stacked = jax.tree.map(lambda *z: jnp.stack(z), A.dynamic(30), B.dynamic(30))
-    got = jax.jit(jax.vmap(lambda A, x: jsparse.einsum("ij,j->i", A, x, semiring=name), (0, None)))(stacked, x)
-    same(got, np.stack([reference(name, "ij,j->i", M, x) for M in (A, B)]))
-
-
 @pytest.mark.parametrize("name", FLOATS)
 def test_dense_operands_alone(name):
     Y, Z = X[:5, :4], X[:4, :6]

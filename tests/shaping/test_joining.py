@@ -49,19 +49,6 @@ def test_pad_of_other_ranks(cube):
     assert jsparse.pad(wide, ((0, 1), (3, 0))).to_coords()[0].tolist() == [[5], [10]]
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
-def test_derivatives_of_pad(dense, dynamic):
-    A, weights = made(dense, "csr", dynamic), jnp.asarray(integers(8, 6, seed=3))
-
-    def loss(A):
-        return (jsparse.pad(A, ((1, 2), (0, 0))).todense() * weights).sum()
-
-    np.testing.assert_array_equal(as_dense(jsparse.grad(loss)(A)), np.where(dense != 0, weights[1:6], 0))
-    stack = jnp.stack([A.values, 2 * A.values])
-    found = jax.vmap(lambda v: jsparse.pad(A.with_values(v), 1).todense())(stack)
-    np.testing.assert_array_equal(found, [np.pad(dense, 1), np.pad(2 * dense, 1)])
-
-
 def test_other_ranks(cube):
     agree(lambda A: jsparse.concatenate([A, A], 1), lambda x: np.concatenate([x, x], 1), cube, formats=CUBES, jit=False)
     agree(lambda A: jsparse.stack([A, A], 2), lambda x: np.stack([x, x], 2), cube, formats=CUBES, jit=False)
@@ -129,25 +116,6 @@ def test_patterns_inside_programs(dense):
     short = program(np.ones((5, 6), np.float32), jsparse.asarray(dense))
     assert short.overflowed
     assert np.isnan(short.values).all()
-
-
-def test_derivatives_and_batches(dense):
-    other = integers(5, 6, seed=2)
-    weights = np.arange(60.0).reshape(10, 6)
-    for A, B in [(made(dense, "csr", d), made(other, "csc", d)) for d in (False, True)]:
-        gradients = jsparse.grad(lambda A, B: (jsparse.concatenate([A, B]).todense() * weights).sum(), (0, 1))(A, B)
-        np.testing.assert_array_equal(as_dense(gradients[0]), np.where(dense, weights[:5], 0))
-        np.testing.assert_array_equal(as_dense(gradients[1]), np.where(other, weights[5:], 0))
-        batch = jnp.stack([A.values, -A.values])
-        found = jax.vmap(lambda v, A=A, B=B: jsparse.stack([B, A.with_values(v)]).todense())(batch)
-        np.testing.assert_array_equal(found, [[other, dense], [other, -dense]])
-
-
-def test_dynamic_tensors_in_batches(dense):
-    batch = np.stack([dense, integers(5, 6, seed=3)])
-    tensors = jax.vmap(lambda x: jsparse.asarray(x, dynamic=True, nse=30))(batch)
-    found = jax.vmap(lambda A: jsparse.concatenate([A, A]).todense())(tensors)
-    np.testing.assert_array_equal(found, np.concatenate([batch, batch], 1))
 
 
 def test_large_dimensions():

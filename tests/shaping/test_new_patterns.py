@@ -56,6 +56,7 @@ OPERATIONS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_all_formats(name, format):
@@ -65,6 +66,7 @@ def test_all_formats(name, format):
         np.testing.assert_array_equal(as_dense(ours(A, B)), numpys(a, b))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_all_dtypes(name, dtype):

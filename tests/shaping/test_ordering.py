@@ -97,38 +97,6 @@ def test_sort_of_other_dtypes(dense):
     agree(jsparse.sort, np.sort, x, formats=["csr"], jit=False)
 
 
-def test_sort_of_a_large_dimension():
-    A = jsparse.SparseTensor.from_coords([[5, 5, 5, 7], [9, 3, 1, 0]], [1.0, -2.0, 4.0, -1.0], (10**9, 10**9))
-    coords, values = jsparse.sort(A).to_coords()
-    np.testing.assert_array_equal(coords, [[5, 5, 5, 7], [0, 10**9 - 2, 10**9 - 1, 0]])
-    np.testing.assert_array_equal(values, [-2, 1, 4, -1])
-
-
-def test_derivatives(dense):
-    weights = jnp.arange(30.0).reshape(5, 6)
-
-    def loss(A):
-        return (jsparse.sort(A).todense() * weights).sum() + (jsparse.top_k(A, 2).todense() ** 2).sum()
-
-    def expected(x):
-        top = jnp.where(largest(dense, 2, -1) != 0, x, 0)
-        return (jnp.sort(x) * weights).sum() + (top**2).sum()
-
-    wanted = np.where(dense, jax.jit(jax.grad(expected))(jnp.asarray(dense)), 0)
-    rows = [set(row[row != 0]) for row in dense]
-    distinct = [len(kept) == np.count_nonzero(row) for kept, row in zip(rows, dense, strict=True)]
-    for A in (made(dense, "csr"), made(dense, "csr", dynamic=True)):
-        found = as_dense(jax.jit(jsparse.grad(loss))(A))
-        np.testing.assert_array_equal(found[distinct], wanted[distinct])  # ties may be ordered in any way
-
-
-def test_batches(dense):
-    A = jsparse.asarray(dense)
-    batch = jnp.stack([A.values, -A.values])
-    found = jax.vmap(lambda v: jsparse.top_k(A.with_values(v), 1).todense())(batch)
-    np.testing.assert_array_equal(found, [largest(dense, 1, -1), largest(-dense, 1, -1)])
-
-
 @pytest.mark.parametrize("format", MATRICES)
 def test_nonzero(dense, format):
     for A in (made(dense, format), made(dense, format, format not in ("dense",))):

@@ -92,21 +92,6 @@ def test_added_dimensions_share_index_arrays(dense, dynamic):
     assert jsparse.broadcast_to(A, (5, 6)) is jsparse.tile(A, 1) is jsparse.repeat(A, 1, 0) is A
 
 
-def test_derivatives(dense):
-    weights = np.arange(60.0).reshape(10, 6)
-    for A in (made(dense, "csr"), made(dense, "csr", dynamic=True)):
-        found = jsparse.grad(lambda A: (jsparse.tile(A, (2, 1)).todense() * weights).sum())(A)
-        np.testing.assert_array_equal(found.todense(), np.where(dense, weights[:5] + weights[5:], 0))
-        found = jsparse.grad(lambda A: (jsparse.broadcast_to(A, (2, 5, 6)).todense() ** 2).sum())(A)
-        np.testing.assert_array_equal(found.todense(), 4 * dense)
-        found = jsparse.grad(lambda A: (jsparse.repeat(A, [2, 0, 1, 4, 3], 0).todense() * weights).sum())(A)
-        sums = np.add.reduceat(weights, [0, 2, 3, 7]) * np.ones((4, 1))
-        np.testing.assert_array_equal(found.todense(), np.where(dense, np.insert(sums, 1, 0, axis=0), 0))
-        batch = jax.numpy.stack([A.values, 3 * A.values])
-        both = jax.vmap(lambda v, A=A: jsparse.repeat(A.with_values(v), 2, 1).todense())(batch)
-        np.testing.assert_array_equal(both, [np.repeat(dense, 2, 1), 3 * np.repeat(dense, 2, 1)])
-
-
 def test_large_dimensions():
     size = 10**9
     A = jsparse.SparseTensor.from_coords([[3, size - 1], [5, 0]], np.ones(2, np.float32), (size, size))

@@ -1,5 +1,4 @@
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from relocations import BLOCKS, CUBES, MATRICES, agree, as_dense, integers, made
@@ -83,21 +82,6 @@ def test_empty_shapes(old, new, dynamic):
     found = jsparse.reshape(made(np.zeros(old, np.float32), None, dynamic), new)
     assert as_dense(found).shape == new
     assert found.is_dynamic == dynamic
-
-
-def test_gradients_and_batches(dense):
-    weights = jnp.asarray(integers(3, 10, seed=4))
-    A = jsparse.asarray(dense)
-
-    def loss(values, A):
-        return (A.with_values(values).reshape(3, 10).todense() * weights).sum()
-
-    for tensor in (A, A.dynamic(A.nse + 3)):
-        found = tensor.with_values(jax.grad(loss)(tensor.values, tensor))
-        np.testing.assert_array_equal(found.todense(), np.where(dense, np.reshape(weights, (5, 6)), 0))
-        batch = jnp.stack([tensor.values, 2 * tensor.values])
-        both = jax.vmap(lambda v, A=tensor: A.with_values(v).reshape(10, 3).todense())(batch)
-        np.testing.assert_array_equal(both, np.stack([dense, 2 * dense]).reshape(2, 10, 3))
 
 
 def test_index_arrays_are_no_part_of_programs(dense):

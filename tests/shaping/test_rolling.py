@@ -51,16 +51,6 @@ def test_large_dimensions():
     np.testing.assert_array_equal(jsparse.roll(A.dynamic(4), -5, 1).to_coords()[0], [[3, size - 1], [0, size - 5]])
 
 
-def test_derivatives(dense):
-    A, weights = jsparse.asarray(dense), jnp.arange(30.0).reshape(5, 6)
-    for tensor in (A, A.dynamic()):
-        found = jsparse.grad(lambda A: (jsparse.roll(A, (1, 2), (0, 1)).todense() * weights).sum())(tensor)
-        expected = np.where(dense, np.roll(weights, (-1, -2), (0, 1)), 0)
-        np.testing.assert_array_equal(found.todense(), expected)
-    _, tangent = jax.jvp(lambda v: jsparse.flip(A.with_values(v)).todense(), (A.values,), (2 * A.values,))
-    np.testing.assert_array_equal(tangent, 2 * np.flip(dense))
-
-
 def test_integers_and_bools(dense):
     for dtype in (np.int8, np.bool_, np.uint32, np.complex64, jnp.bfloat16):
         A = jsparse.asarray(dense.astype(dtype))

@@ -92,12 +92,3 @@ def test_relu_at_a_stored_zero():
     """The derivative of jax.nn.relu at 0 is 0, as its own rule says; that of max(x, 0) would be 1/2."""
     A = jsparse.SparseTensor.from_coords([[0, 1], [1, 0]], jnp.zeros(2), (2, 2), "csr")
     np.testing.assert_array_equal(jax.grad(jsparse.sparsify(lambda A: jax.nn.relu(A).sum()))(A).values, [0, 0])
-
-
-def test_vmap_of_gradients():
-    A = tensor()
-    values = jnp.stack([A.values, -A.values])
-    gradient = jax.vmap(lambda v: jax.grad(jsparse.sparsify(CASES["relu"]))(A.with_values(v)).values)(values)
-    for v, found in zip(values, gradient, strict=True):
-        expected = jax.grad(jsparse.sparsify(CASES["relu"]))(A.with_values(v)).values
-        np.testing.assert_array_equal(found, expected)

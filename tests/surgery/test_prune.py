@@ -136,39 +136,12 @@ def test_a_traced_number_of_entries():
     jax.jit(lambda A, t: A.prune(threshold=t))(A, 3.0).validate()
 
 
-@pytest.mark.parametrize("kind", ["static", "dynamic"])
-def test_derivatives(kind):
-    A = made("csr", kind)
-    kept = np.asarray(dense(A.prune(keep=5))) != 0
-    gradient = jsparse.grad(lambda A: (A.prune(keep=5).values ** 2).sum())(A)
-    np.testing.assert_array_equal(gradient.todense(), np.where(kept, 2 * dense(A), 0))
-    _, tangent = jax.jvp(lambda v: A.with_values(v).prune(threshold=20).todense(), (A.values,), (jnp.ones(A.nse),))
-    np.testing.assert_array_equal(tangent, np.abs(dense(A)) >= 20)
-
-
-def test_batches():
-    tensors = [made("csr", seed=seed).dynamic(40) for seed in range(2)]
-    stacked = jax.tree.map(lambda *x: jnp.stack(x), *tensors)
-    found = jax.vmap(lambda A: A.prune(keep=6).todense())(stacked)
-    np.testing.assert_array_equal(found, [dense(A.prune(keep=6)) for A in tensors])
-    A = made("coo")
-    scaled = jax.vmap(lambda s: (A * (A.values[0] + s)).prune(keep=4).todense())(jnp.arange(2.0))
-    np.testing.assert_array_equal(scaled[0], (A * A.values[0]).prune(keep=4).todense())
-
-
 def test_capacities():
     A, D = made("csr"), made("csr", "dynamic")
     assert D.prune(keep=5).nse == 5
     assert D.prune(keep=5, nse=8).nse == 8
     assert A.prune(keep=5, nse=5).nse == 5
     assert jax.jit(lambda A: A.prune(keep=5, nse=3))(A).overflowed
-
-
-def test_an_overflow_is_passed_on():
-    full = jax.jit(lambda x: jsparse.asarray(x, dynamic=True, nse=6))(made("csr").todense())
-    for found in (full.prune(keep=3), full.drop_zeros(), jax.jit(lambda A: A.prune(threshold=1))(full)):
-        assert found.overflowed
-        assert np.isnan(found.values).all()
 
 
 def test_dense_formats_and_scalars_only_lose_values():

@@ -97,23 +97,6 @@ def test_which_scores_are_taken():
         assert stored(regrow(jnp.asarray(scores, jnp.bfloat16), 2)).tolist() == stored(regrow(scores, 2)).tolist()
 
 
-def test_derivatives_are_those_of_the_stored_values():
-    A = made("csr")
-    weights = np.arange(48.0, dtype=np.float32).reshape(6, 8)
-    loss = lambda A: (A.regrow(weights * A.values.sum(), 5).todense() ** 2 * weights).sum()  # noqa: E731
-    want = 2 * dense(A) * weights
-    np.testing.assert_array_equal(dense(jax.grad(loss)(A)), want)
-    np.testing.assert_array_equal(dense(jax.jit(jsparse.grad(loss))(A.dynamic(30))), want)
-
-
-def test_batches():
-    A = made("csr").dynamic(30)
-    scores = np.stack([distinct(A.shape, seed) for seed in range(2)])
-    found = jax.vmap(lambda s: A.regrow(s, 3).restrict(made("csr", seed=3)).values)(scores)
-    want = [A.static().regrow(s, 3).restrict(made("csr", seed=3)).values for s in scores]
-    np.testing.assert_array_equal(found, want)
-
-
 def test_huge_dimensions():
     """Scores on candidates cost nothing per coordinate."""
     size = 10**9

@@ -59,18 +59,6 @@ def test_huge_dimensions():
     assert A.restrict(B).values.tolist() == [2, 0, 0, 0]
 
 
-@pytest.mark.parametrize("kind", ["static", "dynamic"])
-def test_transformations(kind):
-    A, B = made("csr", kind), made("coo", kind, seed=1)
-    weights = jnp.arange(1.0, B.nse + 1)
-    gradient = jsparse.grad(lambda A: (A.restrict(B).values * weights).sum())(A)
-    np.testing.assert_array_equal(dense(gradient), np.where(stored(A), dense(B.with_values(weights)), 0))
-    transposed = jax.linear_transpose(lambda v: A.with_values(v).restrict(B).values, A.values)
-    np.testing.assert_array_equal(transposed(weights)[0], gradient.values)
-    batch = jax.vmap(lambda s: (s * A).restrict(B).todense())(jnp.arange(3.0))
-    np.testing.assert_array_equal(batch, np.arange(3)[:, None, None] * dense(A.restrict(B)))
-
-
 def test_dynamic_patterns_inside_jit_share_a_program():
     traces = []
 
@@ -89,12 +77,3 @@ def test_dynamic_patterns_inside_jit_share_a_program():
 def test_a_transposed_index_stays():
     A, B = made("csr", "transposed"), made("csc", "transposed", seed=1)
     assert jax.tree.structure(A.restrict(B)) == jax.tree.structure(B)
-
-
-def test_an_overflow_is_passed_on():
-    A, B = made("csr"), made("csr", "dynamic", seed=1)
-    full = jax.jit(lambda x: jsparse.asarray(x, dynamic=True, nse=4))(dense(A))
-    assert np.isnan(full.restrict(B).values).all()
-    assert full.restrict(A).pattern is A.pattern
-    assert np.isnan(A.restrict(full).values).all()
-    assert A.restrict(full).overflowed

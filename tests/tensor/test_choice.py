@@ -86,6 +86,7 @@ RESULTS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("format", ["csr", "coo", "bsr(8, 8)", "bsr(4, 4)"])
 @pytest.mark.parametrize(("text", "expected", "name"), RESULTS.values(), ids=RESULTS)
 def test_format_of_results(text, expected, name, format):

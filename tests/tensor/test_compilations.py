@@ -118,11 +118,13 @@ DYNAMIC = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("operation", STATIC)
 def test_static_patterns(operation):
     _check(STATIC[operation])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("operation", DYNAMIC)
 def test_dynamic_patterns(operation):
     _check(DYNAMIC[operation])

@@ -26,6 +26,7 @@ def dense(shape, density, dtype=np.float32):
     return ((rng.random(shape) < density) * rng.integers(1, 9, shape)).astype(dtype)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("format", FORMATS)
 def test_values_and_gradients(format, shape):
@@ -43,6 +44,7 @@ def test_values_and_gradients(format, shape):
             np.testing.assert_array_equal(slope, 2 * A.values)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, np.int8, np.bool_, np.complex64])
 @pytest.mark.parametrize("format", FORMATS)
 def test_dtypes_and_jit(format, dtype):
@@ -151,6 +153,7 @@ def agrees(one, other):
     return not isinstance(one, type) or one is other
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("format", ["bsr(2, 2)", "bsr(4, 3)", "ell", "hyb"])
 @pytest.mark.parametrize("module", test_empty_calls.MODULES)
 def test_every_public_function_agrees_with_csr(module, format):

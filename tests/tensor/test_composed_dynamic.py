@@ -45,6 +45,7 @@ def case(request):
     return D, dynamic(jsparse.asarray(D, format=format))
 
 
+@pytest.mark.sampled(2)
 def test_products_and_gradients(case):
     D, A = case
     X = draw(D.shape[1], 3)
@@ -61,6 +62,7 @@ def test_products_and_gradients(case):
     np.testing.assert_array_equal(A.with_values(of_values).values, of_values)  # 0 in padding
 
 
+@pytest.mark.sampled(2)
 def test_one_program_serves_other_entries(case):
     D, A = case
     X, traces = draw(D.shape[1], 3), []
@@ -76,6 +78,7 @@ def test_one_program_serves_other_entries(case):
     assert len(traces) == 1
 
 
+@pytest.mark.sampled(2)
 def test_operations(case):
     D, A = case
     np.testing.assert_array_equal(dense(A), D)
@@ -99,6 +102,7 @@ def test_validate_checks_the_index_arrays(case):
         jax.tree.unflatten(tree, leaves).validate()
 
 
+@pytest.mark.sampled(2)
 def test_conversions(case):
     D, A = case
     C, X, format = jsparse.asarray(D).dynamic(jsparse.asarray(D).nse + 9), draw(D.shape[1], 3), A.format
@@ -108,6 +112,7 @@ def test_conversions(case):
     np.testing.assert_array_equal(dense(C.with_values(found)), (np.ones((D.shape[0], 3)) @ X.T) * (D != 0))
 
 
+@pytest.mark.sampled(2)
 def test_products_with_other_patterns(case):
     D, A = case
     E = draw(*D.shape)

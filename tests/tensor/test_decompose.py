@@ -31,6 +31,7 @@ def matrix(dtype=np.float32):
     return x.astype(dtype)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("parts", CHOICES.values(), ids=CHOICES)
 @pytest.mark.parametrize("source", ["csr", "csc", "coo", "dcsr", "bsr(3, 2)"])
 def test_values_products_and_gradients(source, parts):

@@ -16,7 +16,6 @@ SHAPE = (7, 9)
 RNG = np.random.default_rng(0)
 COORDS = np.array([RNG.integers(0, size, 40) for size in SHAPE])
 VALUES = RNG.integers(-4, 5, 40).astype(np.float32)
-WEIGHTS = RNG.integers(-4, 5, 40).astype(np.float32)
 
 OPERATIONS = {
     "from_coords": lambda v: SparseTensor.from_coords(COORDS, v, SHAPE, nse=60),
@@ -48,19 +47,6 @@ def test_inside_and_outside_of_jit(operation):
     outside = dense(operation, jnp.asarray(VALUES))
     np.testing.assert_array_equal(outside, jax.jit(lambda v: dense(operation, v))(VALUES))
     assert np.any(np.asarray(outside))
-
-
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("operation", OPERATIONS)
-def test_derivatives_and_batches(operation):
-    def loss(v):
-        found = dense(operation, v)
-        return (found * jnp.arange(found.size, dtype=found.dtype).reshape(found.shape)).sum()
-
-    outside = jax.grad(loss)(jnp.asarray(VALUES))
-    np.testing.assert_array_equal(outside, jax.jit(jax.grad(loss))(VALUES))
-    both = jnp.stack([VALUES, WEIGHTS])
-    np.testing.assert_array_equal(jax.vmap(loss)(both), [loss(jnp.asarray(VALUES)), loss(jnp.asarray(WEIGHTS))])
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

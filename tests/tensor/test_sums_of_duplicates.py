@@ -92,6 +92,7 @@ NARROW, SCIPY = ("float16", "bfloat16"), ("coo", "csr", "csc, dynamic")  # scipy
 CASES = [(source, dtype) for source in SOURCES for dtype in LARGE if source not in SCIPY or dtype not in NARROW]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("source, dtype", CASES)
 def test_duplicates_are_summed_in_the_requested_dtype(source, dtype):
     values = entries(dtype)
@@ -110,6 +111,7 @@ def test_sums_of_floats_become_integers_once(source):
     np.testing.assert_array_equal(SOURCES[source](values, "int16").todense(), exact(values, "int16"))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", NARROW)
 @pytest.mark.parametrize("source", [source for source in SOURCES if source not in SCIPY])
 def test_sums_of_narrow_floats_are_rounded_once(source, dtype):

@@ -172,16 +172,6 @@ def test_equal_patterns_do_not_retrace(dense):
     assert len(traces) == 2
 
 
-def test_gradients_are_sparse_tensors(dense):
-    A = asarray(dense)
-    gradient = jax.grad(lambda A: (A.values**2).sum())(A)
-    assert isinstance(gradient, SparseTensor)
-    assert gradient.pattern is A.pattern
-    np.testing.assert_array_equal(gradient.values, 2 * A.values)
-    by_values = jax.grad(lambda v: (A.with_values(v).values ** 2).sum())(A.values)
-    np.testing.assert_array_equal(by_values, 2 * A.values)
-
-
 def test_batched_values_exist_inside_vmap(dense):
     A = asarray(dense)
     scaled = jax.vmap(lambda s: A.with_values(s * A.values))(jnp.arange(3.0))

@@ -35,6 +35,7 @@ every = pytest.mark.parametrize("dynamic", [False, True])
 formats = pytest.mark.parametrize("format", FORMATS)
 
 
+@pytest.mark.sampled(3)
 @every
 @formats
 @pytest.mark.parametrize("name", ["sgd", "adam", "clipped"])
@@ -81,6 +82,7 @@ def test_moments_belong_to_their_entries(format):
         jsparse.optax.incremental_update(A, B, 0.5)
 
 
+@pytest.mark.sampled(2)
 @every
 @formats
 def test_flax_keeps_them(format, dynamic):
@@ -105,6 +107,7 @@ def test_flax_keeps_them(format, dynamic):
         weight.replace(other)
 
 
+@pytest.mark.sampled(2)
 @every
 @formats
 def test_exported_programs_take_and_give_them(format, dynamic):
