@@ -110,4 +110,5 @@ def counts(graph: Graph) -> jax.Array:
 def _greatest(graph: Graph, x: jax.Array) -> jax.Array:
     """Compute the maximum of the messages to each target, or 0 if the target gets no message."""
     greatest = wide_sums(f"{indices_of(graph)},jf->if", graph, x, semiring="max_times")
-    return jnp.where(counts(graph)[:, None] > 0, greatest, 0)
+    # Rows without a message are 0, but after an overflow their messages are only missing.
+    return pattern_of_graph(graph).poison(jnp.where(counts(graph)[:, None] > 0, greatest, 0))

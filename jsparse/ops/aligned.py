@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jsparse.base.memo import Owner, memoize
 from jsparse.errors import DTypeError, shorten
@@ -78,7 +79,10 @@ def _join(text: str, indices: Indices, sets: Stored, shape: tuple[int, ...]) -> 
             factors.append(Access(name, own))
         terms.append(Product(1, tuple(factors)))
     statement = Statement(Access(_RESULT, indices), tuple(terms))
-    pattern: PlainPattern = plan_statement(text, statement, tensors, None, None, shape=shape).run().pattern
+    # The dtype has NaN, so that an operand that has overflowed marks the pattern. Integers would make the program fail,
+    # although the operands' values, which are NaN, say what is wrong.
+    floats = np.dtype(np.float32)
+    pattern: PlainPattern = plan_statement(text, statement, tensors, None, None, floats, shape=shape).run().pattern
     return pattern
 
 

@@ -30,8 +30,7 @@ def test_values_derivatives_and_batches(operation, kind, backend):
     inputs = inputs_of(operation, kind)
     reference(operation)
     with jsparse.config(backend=backend or jsparse.config.backend):
-        # Strict promotion fails in the portable rules that assemble patterns.
-        with jax.numpy_dtype_promotion("standard" if jsparse.config.is_portable else "strict"):
+        with jax.numpy_dtype_promotion("strict"):
             traced = jax.jit(program_of(operation)).trace(*inputs)
             lowered = traced.lower()
         if not jsparse.config.is_portable:

@@ -42,7 +42,7 @@ def _of_others(
     >>> jsparse.{name}(A, axis=1).shape
     (1000,)
     """
-    return of_any_array(name, getattr(jnp, name))(reduce_without_nan)
+    return of_any_array(name, getattr(jnp, name), f"the operand of jsparse.{name}")(reduce_without_nan)
 
 
 nansum = _of_others(reductions.sum, 0, "Sum over `axis`, with 0 for NaN.")
@@ -74,7 +74,7 @@ def nanmean(
     return with_kept_axes(found, reduced, self.ndim, keepdims)
 
 
-@of_any_array("nanmax", jnp.nanmax)
+@of_any_array("nanmax", jnp.nanmax, "the operand of jsparse.nanmax")
 def nanmax(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored: bool = False) -> jax.Array:
     """Compute the maximum over `axis` of the elements that are not NaN. If all of them are NaN, it is NaN. See `max`.
 
@@ -84,7 +84,7 @@ def nanmax(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, sto
     return _extreme(reductions.max, -jnp.inf, self, axis, keepdims, stored)
 
 
-@of_any_array("nanmin", jnp.nanmin)
+@of_any_array("nanmin", jnp.nanmin, "the operand of jsparse.nanmin")
 def nanmin(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored: bool = False) -> jax.Array:
     """Compute the minimum over `axis` of the elements that are not NaN. If all of them are NaN, it is NaN. See `max`.
 

@@ -184,7 +184,7 @@ def _array(role: str, length: int, above: _Tuples, level: _Tuples, column: jax.A
         at = jnp.where(above.begins, above.positions, length)
         return jnp.zeros(length, column.dtype).at[at].set(column, mode="drop")
     far = _far(column.dtype)
-    ends = jnp.where(level.live, level.positions + (level.positions < far), 0)
+    ends = jnp.where(level.live, level.positions + (level.positions < far).astype(level.positions.dtype), 0)
     total = jnp.max(ends, initial=0)
     # A parent beyond the end is later than any other, so all pointers up to the last one stop at its positions.
     at = jnp.where(level.live, jnp.minimum(above.positions, length - 1), length)
