@@ -127,23 +127,23 @@ def assemble_coordinates(
 
     All patterns have to be static: the kernels run on the host, while the program is traced.
     """
-    found = plan_assembly(reached, order)
-    parts = [assemble_columns(chosen, index_dtype.name, config.generator) for chosen in found.plans]
+    assembly = plan_assembly(reached, order)
+    parts = [assemble_columns(chosen, index_dtype.name, config.generator) for chosen in assembly.plans]
     if not parts:
         return [np.empty(0, index_dtype) for _ in reached.kept], True
     rows = parts[0] if len(parts) == 1 else [np.concatenate(of_dim) for of_dim in zip(*parts, strict=True)]
-    return rows, found.is_ordered
+    return rows, assembly.is_ordered
 
 
 def assemble_with(
     reached: OutputPattern,
-    found: AssemblyPlan,
+    assembly: AssemblyPlan,
     index: Sequence[Sequence[Any]],
     type_: DynamicType,
     factors: Sequence[Any] = (),
     dtype: np.dtype | None = None,
 ) -> tuple[Any, ...]:
-    """Compute the index arrays of a pattern of type `type_`, and optionally its values, by the assembly `found`.
+    """Compute the index arrays of a pattern of type `type_`, and optionally its values, by the plan `assembly`.
 
     If the pattern overflows, or a walked pattern has overflowed, the true count exceeds the capacity, and values are
     NaN. Only lowerings call this function.
@@ -153,8 +153,8 @@ def assemble_with(
         factors: the factors of the products to compute; none to assemble the pattern only.
         dtype: the dtype of the values, an array of shape (nse,) after the index arrays; None without factors.
     """
-    numbers = [n for walked in found.walks for n in walked]
-    walks, used = [reached.walks[n] for n in numbers], [order for chosen in found.plans for order in chosen.patterns]
+    numbers = [n for walked in assembly.walks for n in walked]
+    walks, used = [reached.walks[n] for n in numbers], [order for chosen in assembly.plans for order in chosen.patterns]
     taken = [index_arrays(walk, order, index[n])[0] for n, walk, order in zip(numbers, walks, used, strict=True)]
     source = source_count(reached.walks, index, type_)
     operands = (*source, *factors, *(array for arrays in taken for array in arrays))
@@ -163,10 +163,10 @@ def assemble_with(
     results = (*array_results(type_), *values)
     routine = AssemblyCall(
         params=parameters(type_),
-        terms=tuple(assembly_term(chosen, type_.index_dtype.name, config.generator) for chosen in found.plans),
+        terms=tuple(assembly_term(chosen, type_.index_dtype.name, config.generator) for chosen in assembly.plans),
         operands=tuple(name == OPERAND for name in names),
         results=len(results),
-        is_ordered=found.is_ordered,
+        is_ordered=assembly.is_ordered,
         bound=" ".join(name for name in names if name != OPERAND),
         factors=len(factors),
         value_bytes=0 if dtype is None else dtype.itemsize,
@@ -194,7 +194,8 @@ def source_count(walks: Sequence[PatternAccess], index: Sequence[Sequence[Any]],
 def assemble_columns(plan: Plan, index_dtype: str, backend: str) -> list[np.ndarray]:
     """The coordinates that a plan over static patterns reaches, one array for each dimension of the target."""
     counting, writing = column_recipes(plan, index_dtype, backend)
-    return list(run_columns(counting, writing, _index(plan), (len(plan.problem.target.indices), index_dtype)))
+    index = [array for used in plan.patterns for array in used.arrays]
+    return list(run_columns(counting, writing, index, (len(plan.problem.target.indices), index_dtype)))
 
 
 def column_recipes(plan: Plan, index_dtype: str, backend: str) -> tuple[str, str]:
@@ -212,7 +213,3 @@ def run_columns(counting: str, writing: str, index: Sequence[np.ndarray], stored
     if total:
         run_recipe(writing, [*index, np.cumsum(counts) - counts, rows])
     return rows
-
-
-def _index(plan: Plan) -> list[np.ndarray]:
-    return [array for used in plan.patterns for array in used.arrays]

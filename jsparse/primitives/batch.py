@@ -14,7 +14,7 @@ from functools import partial
 from itertools import chain, count
 from math import prod
 from string import ascii_letters
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -26,14 +26,17 @@ from jsparse.primitives.spec import ArrayAccess, Operands, PatternAccess, Spec
 
 
 def batch_einsum(
-    primitive: _compat.Primitive, operands: Operands, axes: Sequence[int | None], *, spec: Spec
+    bind: Callable[..., Any], operands: Operands, axes: Sequence[int | None], *, spec: Spec
 ) -> tuple[Any, int]:
-    """Compute the results of all members of a batch as one array. Return the array and its batch axis."""
-    found = batch_spec(operands, axes, spec)
-    if found is None:
-        return one_by_one(partial(primitive.bind, spec=spec.without_schedule), operands, axes), 0
-    grown, name, moved = found
-    out = primitive.bind(*_compat.same_varying(moved), spec=grown)
+    """Compute the results of all members of a batch as one array. Return the array and its batch axis.
+
+    `bind` binds the primitive to operands and a spec.
+    """
+    batch = batch_spec(operands, axes, spec)
+    if batch is None:
+        return one_by_one(partial(bind, spec=spec.without_schedule), operands, axes), 0
+    grown, name, moved = batch
+    out = bind(*_compat.same_varying(moved), spec=grown)
     if name in grown.result.before:
         return out, grown.result.before.index(name)
     return out.reshape(*spec.shape(spec.result), dict(grown.sizes)[name]), out.ndim
@@ -45,7 +48,8 @@ def batch_spec(operands: Operands, axes: Sequence[int | None], spec: Spec) -> tu
     The result is None if loops could walk some patterns only by transposed indices, which batches cannot use.
     """
     spec = spec.without_schedule
-    name = _free_name(spec)
+    used = {v for v, _ in spec.sizes}
+    name = next(v for v in chain(ascii_letters, (f"batch{n}" for n in count())) if v not in used)
     size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
     (factors, index), (factor_axes, index_axes) = spec.split(operands), spec.split(axes)
     walks: list[PatternAccess] = []
@@ -54,7 +58,7 @@ def batch_spec(operands: Operands, axes: Sequence[int | None], spec: Spec) -> tu
         is_batched = any(axis is not None for axis in array_axes)
         walks.append(replace(walk, lead=(name, *walk.lead)) if is_batched else walk)
         if is_batched:
-            arrays = [_with_batch_axis(x, axis, size) for x, axis in zip(arrays, array_axes, strict=True)]
+            _, arrays = move_batch_in_front(arrays, array_axes)
         moved_index += arrays
     if not has_legal_order([walk.indices for walk in walks], [walk.stored for walk in walks]):
         return None
@@ -66,11 +70,6 @@ def batch_spec(operands: Operands, axes: Sequence[int | None], spec: Spec) -> tu
         terms.append(of_batch)
     result = _like_a_factor(spec.result, name, replace(grown, factors=tuple(terms)))
     return replace(grown, factors=tuple(terms), result=result), name, (*moved, *moved_index)
-
-
-def _free_name(spec: Spec) -> IndexVar:
-    used = {v for v, _ in spec.sizes}
-    return next(name for name in chain(ascii_letters, (f"batch{n}" for n in count())) if name not in used)
 
 
 def _with_batch(x: Any, axis: int, term: ArrayAccess, name: IndexVar, grown: Spec) -> tuple[Any, ArrayAccess]:
@@ -114,14 +113,24 @@ def one_by_one(compute: Callable[..., jax.Array], operands: Operands, axes: Sequ
     stacked = [jnp.moveaxis(x, axis, 0) for x, axis in zip(operands, axes, strict=True) if axis is not None]
 
     def one(members: Sequence[Any]) -> jax.Array:
-        left = iter(members)
-        taken = [x if axis is None else next(left) for x, axis in zip(operands, axes, strict=True)]
+        batched = iter(members)
+        taken = [x if axis is None else next(batched) for x, axis in zip(operands, axes, strict=True)]
         return compute(*_compat.same_varying(taken))
 
-    found: jax.Array = jax.lax.map(one, stacked)
-    return found
+    return cast(jax.Array, jax.lax.map(one, stacked))
 
 
-def _with_batch_axis(index: Any, axis: int | None, size: int) -> Any:
-    """An index array with the batch axis in front."""
-    return jnp.broadcast_to(index, (size, *index.shape)) if axis is None else jnp.moveaxis(index, axis, 0)
+def move_batch_in_front(operands: Operands, axes: Sequence[int | None]) -> tuple[int, list[Any]]:
+    """Return the size of a batch, and the operands with the batch axis in front. Operands without it are repeated."""
+    size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
+    return size, [
+        jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
+        for x, axis in zip(operands, axes, strict=True)
+    ]
+
+
+def map_leading_axes(compute: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """Map a function over the first `count` axes of its operands."""
+    for _ in range(count):
+        compute = jax.vmap(compute)
+    return compute

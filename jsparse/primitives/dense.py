@@ -24,7 +24,7 @@ def dense_of_known(values: Any, pattern: Pattern) -> jax.Array | None:
     if pattern.format.is_dense:
         order = pattern.format.order
         stored = known.reshape([pattern.shape[dim] for dim in order])
-        made = np.array(stored.transpose([order.index(dim) for dim in range(len(order))]), order="C")
+        array = np.array(stored.transpose([order.index(dim) for dim in range(len(order))]), order="C")
     else:
-        made = _native.scatter(pattern.rows(), pattern.shape, known)
-    return on_device([made], [values])[0]
+        array = _native.scatter(pattern.rows(), pattern.shape, known)
+    return on_device([array], [values])[0]

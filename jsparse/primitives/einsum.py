@@ -73,18 +73,13 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spec) -> Any:
     out = einsum_p.bind(*_compat.same_varying(primals), spec=spec)
     if not spec.semiring.is_linear:
         return out, semiring_jvp(primals, tangents, out, spec.without_schedule)
-    compared = 0 if spec.mask is None else spec.mask.operands
-    return out, _tangent(primals, tangents, out, spec.without_schedule, first=compared)
-
-
-def _tangent(primals: Sequence[Any], tangents: Sequence[Any], out: Any, spec: Spec, first: int = 0) -> Any:
-    """Return the tangent dR = Σₙ X₁ · … · dXₙ · … over n >= `first`; a symbolic zero if all dXₙ are symbolic zeros."""
+    # dR = Σₙ X₁ · … · dXₙ · … over the factors that a mask does not only compare
     parts = [
-        einsum_p.bind(*_compat.same_varying((*primals[:n], change, *primals[n + 1 :])), spec=spec)
+        einsum_p.bind(*_compat.same_varying((*primals[:n], change, *primals[n + 1 :])), spec=spec.without_schedule)
         for n, change in enumerate(spec.split(tangents)[0])
-        if n >= first and type(change) is not _compat.Zero
+        if n >= spec.compared and type(change) is not _compat.Zero
     ]
-    return _compat.add_tangents(parts, out)
+    return out, _compat.add_tangents(parts, out)
 
 
 def transpose_einsum(cotangent: Any, *operands: Any, spec: Spec) -> Any:
@@ -109,10 +104,10 @@ def exchange_term(cotangent: Any, operands: Sequence[Any], spec: Spec) -> tuple[
     factors, index = _split_operands(operands, spec)
     unknown = _unknown(factors, index, spec)
     known = [factor for n, factor in enumerate(factors) if n != unknown]
-    own = factors[unknown].aval.dtype
-    if own == jax.dtypes.float0:  # the factor is an integer array, and JAX keeps no dtype for its cotangent
-        own = cotangent.dtype
-    exchanged = spec.transpose_in(unknown).with_dtype(own, [x.dtype for x in (*known, cotangent)])
+    dtype = factors[unknown].aval.dtype
+    if dtype == jax.dtypes.float0:  # the factor is an integer array, and JAX keeps no dtype for its cotangent
+        dtype = cotangent.dtype
+    exchanged = spec.transpose_in(unknown).with_dtype(dtype, [x.dtype for x in (*known, cotangent)])
     return unknown, exchanged, (*known, cotangent, *index)
 
 
@@ -130,8 +125,7 @@ def _unknown(factors: Sequence[Any], index: Sequence[Any], spec: Spec) -> int:
             f"derivative, by jax.vjp."
         )
     unknown = [n for n, factor in enumerate(factors) if _compat.is_undefined(factor)]
-    compared = 0 if spec.mask is None else spec.mask.operands
-    if len(unknown) > 1 or unknown[0] < compared:
+    if len(unknown) > 1 or unknown[0] < spec.compared:
         raise LinearityError(
             f"Expected a linear function to transpose, but it multiplies {len(unknown)} factors that depend on its "
             f"arguments. Transpose its derivative, by jax.vjp."
@@ -163,10 +157,10 @@ def _selection_jvp(factors: Sequence[Any], index: Sequence[Any], changes: dict[i
     compared = replace(spec, factors=(*spec.factors, spec.result), semiring=PLUS_TIMES, mask=mask)
 
     def sum_masked(multiplied: Sequence[int], arrays: Sequence[Any]) -> Any:
-        stated = replace(compared, factors=(*compared.factors, *(spec.factors[n] for n in multiplied)))
+        masked = replace(compared, factors=(*compared.factors, *(spec.factors[n] for n in multiplied)))
         taken = (*factors, out, *arrays)
-        stated = stated.with_dtype(arithmetic_dtype(out.dtype.name), [x.dtype for x in taken])
-        return einsum_p.bind(*_compat.same_varying((*taken, *index)), spec=stated)
+        masked = masked.with_dtype(arithmetic_dtype(out.dtype.name), [x.dtype for x in taken])
+        return einsum_p.bind(*_compat.same_varying((*taken, *index)), spec=masked)
 
     parts = []
     for n_changed, change in changes.items():
@@ -195,12 +189,11 @@ def with_checkpoint_name(out: jax.Array) -> jax.Array:
     # No policy applies outside a trace, and attaching a name costs an eager call time.
     if not isinstance(out, jax.core.Tracer):
         return out
-    result: jax.Array = _compat.with_checkpoint_name(out, CHECKPOINT_NAME)
-    return result
+    return _compat.with_checkpoint_name(out, CHECKPOINT_NAME)
 
 
 _compat.cache_weakly(Spec, Pattern)
 einsum_p = _compat.make_primitive("jsparse_einsum", _abstract, empty=lambda *, spec: [spec.semiring.zero("float32")])
 _compat.register_jvp(einsum_p, _jvp)
 _compat.register_transpose(einsum_p, transpose_einsum)
-_compat.register_batching(einsum_p, partial(batch_einsum, einsum_p))
+_compat.register_batching(einsum_p, partial(batch_einsum, einsum_p.bind))

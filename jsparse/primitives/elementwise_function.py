@@ -80,14 +80,14 @@ class ElementwiseFunction:
         """The function (x₁, …, xₙ, dxᵢ for each active argument) ↦ Σᵢ ∂f/∂xᵢ · dxᵢ."""
 
         def tangent(*args: Any) -> Any:
-            given, changes = args[: self.arity], args[self.arity :]
+            arguments, changes = args[: self.arity], args[self.arity :]
 
             def of_active(*chosen: Any) -> Any:
-                rest = iter(chosen)
-                return self(*(next(rest) if is_active else x for x, is_active in zip(given, active, strict=True)))
+                varied = iter(chosen)
+                return self(*(next(varied) if is_active else x for x, is_active in zip(arguments, active, strict=True)))
 
-            primals = tuple(x for x, is_active in zip(given, active, strict=True) if is_active)
-            if not _uses(self.jaxpr.jaxpr, "custom_vjp_call"):
+            primals = tuple(x for x, is_active in zip(arguments, active, strict=True) if is_active)
+            if not any(e.primitive.name.startswith("custom_vjp_call") for e in _equations(self.jaxpr.jaxpr)):
                 return jax.jvp(of_active, primals, changes)[1]
             # JAX has no forward derivative of a custom_vjp function. For an elementwise one it follows from the VJP.
             out, pull = jax.vjp(of_active, *primals)
@@ -106,8 +106,8 @@ class ElementwiseFunction:
             def of_unknown(x: Any) -> Any:
                 return self(*others[:unknown], x, *others[unknown:])
 
-            (found,) = jax.linear_transpose(of_unknown, jax.ShapeDtypeStruct((), aval.dtype))(cotangent)
-            return found
+            (slope,) = jax.linear_transpose(of_unknown, jax.ShapeDtypeStruct((), aval.dtype))(cotangent)
+            return slope
 
         others = [x for n, x in enumerate(self.jaxpr.in_avals) if n != unknown]
         avals = (*others, self.jaxpr.out_avals[0])
@@ -118,9 +118,9 @@ class ElementwiseFunction:
         kept = [aval for n, aval in enumerate(self.jaxpr.in_avals) if n not in zeros]
 
         def call_with_zeros(*args: Any) -> Any:
-            rest = iter(args)
+            others = iter(args)
             avals = enumerate(self.jaxpr.in_avals)
-            return self(*(jnp.zeros((), aval.dtype) if n in zeros else next(rest) for n, aval in avals))
+            return self(*(jnp.zeros((), aval.dtype) if n in zeros else next(others) for n, aval in avals))
 
         return self._derive(("without", zeros), call_with_zeros, kept, self.name)
 
@@ -157,10 +157,10 @@ def trace_elementwise(
             f"arguments, A.map(f, x), or write A.with_values(f(A.values))."
         )
     if len(closed.out_avals) != 1 or closed.out_avals[0].shape:
-        found = [aval.shape for aval in closed.out_avals]
+        results = [aval.shape for aval in closed.out_avals]
         raise ShapeError(
             f"Expected an elementwise function, which gives one number for one stored value, but for a scalar {name} "
-            f"gives {len(found)} results of shapes {found}. Write A.with_values(f(A.values)) for another function."
+            f"gives {len(results)} results of shapes {results}. Write A.with_values(f(A.values)) for another function."
         )
     if not (jnp.issubdtype(closed.out_avals[0].dtype, jnp.number) or closed.out_avals[0].dtype == bool):
         raise DTypeError(f"Expected a function that gives numbers, but {name} gives {closed.out_avals[0].dtype}.")
@@ -189,7 +189,3 @@ def _equations(jaxpr: Any) -> Iterator[Any]:
         yield equation
         for inner in _compat.jaxprs_in(equation.params):
             yield from _equations(inner)
-
-
-def _uses(jaxpr: Any, prefix: str) -> bool:
-    return any(equation.primitive.name.startswith(prefix) for equation in _equations(jaxpr))

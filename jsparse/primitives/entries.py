@@ -14,16 +14,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, cast
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jsparse import _compat
 from jsparse.compiler.dtypes import as_dtype
 from jsparse.formats import DynamicType, Pattern
 from jsparse.primitives.assembly import OutputPattern
+from jsparse.primitives.batch import move_batch_in_front
 from jsparse.primitives.einsum import einsum_p, semiring_jvp, transpose_einsum
 from jsparse.primitives.entries_spec import Entries
 from jsparse.primitives.routine import array_results, pattern_is_unknown
@@ -49,10 +49,10 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, work: Entries) -> A
         tangent = semiring_jvp(taken, work.split(tangents)[0][0], values, work.specs[0])
         return out, [*(_compat.add_tangents((), x) for x in arrays), tangent]
     parts = []
-    for number, (own, changes) in enumerate(zip(factors, work.split(tangents)[0], strict=True)):
+    for number, (of_term, changes) in enumerate(zip(factors, work.split(tangents)[0], strict=True)):
         for n, tangent in enumerate(changes):
             if type(tangent) is not _compat.Zero:
-                moved = (*own[:n], tangent, *own[n + 1 :])
+                moved = (*of_term[:n], tangent, *of_term[n + 1 :])
                 parts.append(term(work, number, moved, index, arrays))
     return out, [*(_compat.add_tangents((), x) for x in arrays), _compat.add_tangents(parts, values)]
 
@@ -65,22 +65,18 @@ def _transpose(cotangents: Sequence[Any], *operands: Any, work: Entries) -> list
     if type(cotangent) is _compat.Zero:
         return [_compat.Zero(x.aval) if _compat.is_undefined(x) else None for x in operands]
     arrays = pattern_arrays(work, index)
-    found: list[Any] = []
-    for number, own in enumerate(factors):
-        known = not any(map(_compat.is_undefined, own))
-        found += [None] * len(own) if known else term_transposed(work, number, own, index, arrays, cotangent)
-    return [*found, *[None] * (len(operands) - len(found))]
+    out: list[Any] = []
+    for number, of_term in enumerate(factors):
+        known = not any(map(_compat.is_undefined, of_term))
+        out += [None] * len(of_term) if known else term_transposed(work, number, of_term, index, arrays, cotangent)
+    return [*out, *[None] * (len(operands) - len(out))]
 
 
 def _batch(operands: Sequence[Any], axes: Sequence[int | None], *, work: Entries) -> Any:
     if work.specs:
         out = jax.vmap(lambda *x: apart(*x, work=work), in_axes=tuple(axes))(*operands)
         return out, [0] * len(out)
-    size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
-    moved = [
-        jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
-        for x, axis in zip(operands, axes, strict=True)
-    ]
+    size, moved = move_batch_in_front(operands, axes)
     out = entries_p.bind(*moved, work=replace(work, lead=(size, *work.lead)))
     return out, [0] * len(out)
 
@@ -91,8 +87,8 @@ def _has_known_pattern(known: Sequence[bool], work: Entries) -> bool:
     This holds if some factors are unknown, but all index arrays are known.
     """
     of_factors, of_index = work.split(known)
-    found = all(flag for of in of_index for flag in of) and not all(flag for of in of_factors for flag in of)
-    return found and not isinstance(work.result, Pattern)
+    is_split = all(flag for of in of_index for flag in of) and not all(flag for of in of_factors for flag in of)
+    return is_split and not isinstance(work.result, Pattern)
 
 
 Index = Sequence[Sequence[Any]]  # the index arrays of each pattern that is walked
@@ -102,7 +98,7 @@ def apart(*operands: Any, work: Entries) -> list[Any]:
     """Compute the results of `entries` in two steps: the index arrays of a dynamic pattern, then the values on it."""
     factors, index = work.split(operands)
     arrays = pattern_arrays(work, index)
-    return [*arrays, reduce(add, (term(work, n, own, index, arrays) for n, own in enumerate(factors)))]
+    return [*arrays, reduce(add, (term(work, n, of_term, index, arrays) for n, of_term in enumerate(factors)))]
 
 
 def pattern_arrays(work: Entries, index: Index) -> tuple[Any, ...]:
@@ -134,8 +130,8 @@ def term_transposed(
     """Transpose one term. Return the cotangent of each unknown factor, and None for each known factor."""
     spec, more, scale = _scale_term(work, number, cotangent.dtype)
     taken = term_operands(work, number, (*factors, *more), index, arrays)
-    found: list[Any] = transpose_einsum(cotangent if scale is None else cotangent * scale, *taken, spec=spec)
-    return found[: len(factors)]
+    cotangents = transpose_einsum(cotangent if scale is None else cotangent * scale, *taken, spec=spec)
+    return cast("list[Any]", cotangents[: len(factors)])
 
 
 def term_operands(
@@ -143,8 +139,8 @@ def term_operands(
 ) -> tuple[Any, ...]:
     """Return the operands of a term's `einsum`: the factors, and the index arrays of its patterns and of the result."""
     walks = zip(work.reached.terms[number], work.specs[number].walks, strict=False)
-    given = (index[n][: walk.operand_count] for n, walk in walks)
-    return (*factors, *(array for of in given for array in of), *arrays)
+    of_walks = (index[n][: walk.operand_count] for n, walk in walks)
+    return (*factors, *(array for of in of_walks for array in of), *arrays)
 
 
 def _scale_term(work: Entries, number: int, dtype: np.dtype) -> tuple[Spec, tuple[np.ndarray, ...], np.ndarray | None]:

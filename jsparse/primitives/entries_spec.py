@@ -130,6 +130,6 @@ class Entries:
 @memoize(maxsize=256)
 def entries_plan(work: Entries, dtypes: tuple[str, ...]) -> Plan:
     """The plan of the kernel that finds the entries and computes their values."""
-    found = plan_in_order(work.problem(dtypes), work.reached.stored, work.order, work.schedule)
-    assert found is not None
-    return found
+    chosen = plan_in_order(work.problem(dtypes), work.reached.stored, work.order, work.schedule)
+    assert chosen is not None
+    return chosen

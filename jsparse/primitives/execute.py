@@ -39,6 +39,7 @@ from jsparse.compiler.schedule.search.statements import sum_of, wide_accumulatio
 from jsparse.errors import ScheduleError
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.primitives.assembly import assemble_with, assembly_order, plan_assembly, single_plan_assembly
+from jsparse.primitives.batch import map_leading_axes
 from jsparse.primitives.entries_spec import Entries, entries_plan
 from jsparse.primitives.kernel import call_kernel
 from jsparse.primitives.padding import nan_where, overflow
@@ -81,9 +82,9 @@ def _plan_tuned(planner: Callable[..., Plan], problem: Problem, spec: Spec, tune
     """Plan a problem with the schedule `tuned`, or without it if it is illegal."""
     if tuned is not None:
         with suppress(ScheduleError):
-            made = planner(problem, spec.stored, schedule=tuned)
-            build_loops(made.problem, made.schedule)  # its steps may be illegal for these patterns
-            return made
+            chosen = planner(problem, spec.stored, schedule=tuned)
+            build_loops(chosen.problem, chosen.schedule)  # its steps may be illegal for these patterns
+            return chosen
     return planner(problem, spec.stored, schedule=spec.schedule)
 
 
@@ -93,8 +94,8 @@ def execute(*operands: Any, spec: Spec) -> jax.Array:
     factors, index = spec.split(operands)
     dtype = spec.dtype_of(factors)
     if is_complex(dtype) or any(is_complex(x.dtype) for x in factors):
-        rest = operands[len(factors) :]
-        return complex_as_real(factors, dtype, lambda x, real: execute(*x, *rest, spec=replace(spec, dtype=real.name)))
+        tail = operands[len(factors) :]
+        return complex_as_real(factors, dtype, lambda x, real: execute(*x, *tail, spec=replace(spec, dtype=real.name)))
     chosen, call = plan_kernel(spec, (dtype.name, *(np.dtype(x.dtype).name for x in factors)))
     return _call(call, [(spec, factors, index)], [chosen], dtype)
 
@@ -149,7 +150,7 @@ def plan_sum(specs: tuple[Spec, ...], factors: tuple[tuple[str, ...], ...], dtyp
     if any(map(is_complex, (dtype, *chain.from_iterable(factors)))):
         return None
     wide = accumulator(dtype, *chain.from_iterable(factors))
-    dtypes = tuple((wide, *own) for own in factors)
+    dtypes = tuple((wide, *of_term) for of_term in factors)
     return _make_sum_plan(specs, dtypes, config.generator, tuple(map(look_up_schedule, specs, dtypes)))
 
 
@@ -163,21 +164,21 @@ def _make_sum_plan(
         whole = sum_of(plans)
     if whole is None:
         return None
-    names = [name_arrays(spec.walks, own.patterns, own.blocks) for spec, own in zip(specs, plans, strict=True)]
+    names = [name_arrays(spec.walks, chosen.patterns, chosen.blocks) for spec, chosen in zip(specs, plans, strict=True)]
     return plans, *whole, call_of(*whole, tuple(chain.from_iterable(names)), backend)
 
 
 def execute_sum(*operands: Array, work: Sum) -> jax.Array:
     """Add up einsums: by one kernel, whose statements add to one target, or by one for each term."""
-    given = [_flatten_operands(spec, in_own_shapes(spec, own)) for spec, own in work.terms(operands)]
-    einsums = [(spec, *spec.split(own)) for spec, own in given]
+    flat = [_flatten_operands(spec, in_own_shapes(spec, of_term)) for spec, of_term in work.terms(operands)]
+    einsums = [(spec, *spec.split(of_term)) for spec, of_term in flat]
     dtypes = tuple(tuple(np.dtype(x.dtype).name for x in factors) for _, factors, _ in einsums)
-    found = plan_sum(tuple(spec for spec, _ in given), dtypes, work.dtype)
-    if found is None:
+    sum_plan = plan_sum(tuple(spec for spec, _ in flat), dtypes, work.dtype)
+    if sum_plan is None:
         wide = arithmetic_dtype(work.dtype)
-        terms = (execute(*own, spec=replace(spec, dtype=wide)).reshape(work.shape) for spec, own in given)
+        terms = (execute(*of_term, spec=replace(spec, dtype=wide)).reshape(work.shape) for spec, of_term in flat)
         return reduce(add, terms).astype(work.dtype)
-    plans, _, _, call = found
+    plans, _, _, call = sum_plan
     return _call(call, einsums, plans, np.dtype(work.dtype)).reshape(work.shape)
 
 
@@ -232,11 +233,11 @@ def complex_as_real(factors: Operands, dtype: np.dtype, compute: Callable[[list[
         if power % 2 and not is_complex(dtype):
             continue
         out = compute([parts[n] for parts, n in zip(parts_of_factors, chosen, strict=True)], real)
-        known = sums[power % 2]
-        if known is None:
+        total = sums[power % 2]
+        if total is None:
             sums[power % 2] = out if SIGNS[power] > 0 else -out
         else:
-            sums[power % 2] = known + out if SIGNS[power] > 0 else known - out
+            sums[power % 2] = total + out if SIGNS[power] > 0 else total - out
     if not is_complex(dtype):
         return sums[0].astype(dtype)
     parts = [jnp.zeros_like(sums[0]) if x is None else x for x in sums]
@@ -252,8 +253,8 @@ def find_overflow(spec: Spec, dtype: np.dtype, index: Index) -> Any:
     instead. The pattern's index arrays contain the flag (the true count). Every product of a derivative walks the same
     pattern, so gradients are NaN, too. `index` holds the operands of each walk.
     """
-    found = _flags(spec, dtype, index, batches=False)
-    return reduce(or_, (flag for _, flag in found)) if found else None
+    flags = _flags(spec, dtype, index, batches=False)
+    return reduce(or_, (flag for _, flag in flags)) if flags else None
 
 
 def poison_result(out: Any, spec: Spec, index: Index) -> Any:
@@ -276,11 +277,11 @@ def _flags(spec: Spec, dtype: np.dtype, index: Index, batches: bool) -> list[tup
     """
     if not jnp.issubdtype(dtype, jnp.inexact):
         return []
-    found = []
+    flags = []
     for walk, arrays in zip(spec.walks, index, strict=True):
         if bool(walk.lead) is batches and (flag := overflow(walk.pattern, arrays)) is not None:
-            found.append((walk.lead, flag))
-    return found
+            flags.append((walk.lead, flag))
+    return flags
 
 
 def execute_entries(*operands: Any, work: Entries) -> list[Any]:
@@ -297,9 +298,11 @@ def execute_entries(*operands: Any, work: Entries) -> list[Any]:
             move = None if of.on is None else moves[patterns[of.on]]
             moved.append(x if move is None else move.apply(x, 0, spec.slot_size(of), back=False))
     if isinstance(work.result, Pattern):
-        return [_values_on(work.result, work, chosen, moved, np.dtype(dtypes[0]))]
-    found = single_plan_assembly(work.reached, chosen)
-    return list(assemble_with(work.reached, found, index, work.result, moved, np.dtype(dtypes[0])))
+        walks, dtype = work.reached.walks, np.dtype(dtypes[0])
+        call = call_of(chosen.problem, (chosen.schedule,), name_arrays(walks, chosen.patterns), config.generator)
+        return [call_kernel(call, moved, (work.result.nse,), dtype, (*static_patterns(walks), work.result))]
+    assembly = single_plan_assembly(work.reached, chosen)
+    return list(assemble_with(work.reached, assembly, index, work.result, moved, np.dtype(dtypes[0])))
 
 
 def _assemble_entries(operands: Operands, work: Entries) -> list[Any]:
@@ -308,16 +311,7 @@ def _assemble_entries(operands: Operands, work: Entries) -> list[Any]:
     assert isinstance(result, DynamicType)
 
     def assemble(*operands: Any) -> tuple[Any, ...]:
-        found = plan_assembly(reached, assembly_order(reached, result))
-        return assemble_with(reached, found, work.split(operands)[1], result)
+        assembly = plan_assembly(reached, assembly_order(reached, result))
+        return assemble_with(reached, assembly, work.split(operands)[1], result)
 
-    for _ in work.lead:
-        assemble = jax.vmap(assemble)
-    return list(assemble(*operands))
-
-
-def _values_on(result: Pattern, work: Entries, chosen: Plan, factors: Operands, dtype: np.dtype) -> jax.Array:
-    """Compute the values on a static pattern."""
-    walks = work.reached.walks
-    call = call_of(chosen.problem, (chosen.schedule,), name_arrays(walks, chosen.patterns), config.generator)
-    return call_kernel(call, factors, (result.nse,), dtype, (*static_patterns(walks), result))
+    return list(map_leading_axes(assemble, len(work.lead))(*operands))

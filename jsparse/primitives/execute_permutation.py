@@ -45,12 +45,11 @@ def _copy_dtype(dtype: Any) -> str:
     return dtype.name if dtype.name in ("float32", "float64") else f"int{8 * dtype.itemsize}"
 
 
-def _call(values: Any, relayout: Relayout, inverse: bool, axis: int) -> KernelCall:
-    index_dtype = (relayout.scatter if inverse else relayout.gather).dtype.name
+def _call(values: Any, index_dtype: np.dtype, axis: int, names: tuple[str, ...]) -> KernelCall:
+    """Return the call that gathers along an axis, by a static index of that name or by an operand."""
     outer, inner = prod(values.shape[:axis]), prod(values.shape[axis + 1 :])
-    problem, schedule = _problem(_copy_dtype(values.dtype), index_dtype, outer, inner)
-    name = permutation_name(relayout, inverse)
-    return call_of(problem, (schedule,), (name,), config.generator)
+    problem, schedule = _problem(_copy_dtype(values.dtype), index_dtype.name, outer, inner)
+    return call_of(problem, (schedule,), names, config.generator)
 
 
 def gather_slots(values: Any, index: Any, axis: int) -> jax.Array:
@@ -58,9 +57,7 @@ def gather_slots(values: Any, index: Any, axis: int) -> jax.Array:
 
     Only lowerings call this function.
     """
-    outer, inner = prod(values.shape[:axis]), prod(values.shape[axis + 1 :])
-    problem, schedule = _problem(_copy_dtype(values.dtype), np.dtype(index.dtype).name, outer, inner)
-    return _run_gather(call_of(problem, (schedule,), (), config.generator), values, (index,), index.shape[0], axis, ())
+    return _run_gather(_call(values, np.dtype(index.dtype), axis, ()), values, (index,), index.shape[0], axis, ())
 
 
 def _run_gather(
@@ -82,4 +79,6 @@ def _run_gather(
 def execute_permutation(values: Any, *, relayout: Relayout, inverse: bool, axis: int) -> jax.Array:
     """Compute `permute_values` by a kernel that gathers."""
     slots = (relayout.source if inverse else relayout.target).nse
-    return _run_gather(_call(values, relayout, inverse, axis), values, (), slots, axis, (relayout.source,))
+    index_dtype = (relayout.scatter if inverse else relayout.gather).dtype
+    call = _call(values, index_dtype, axis, (permutation_name(relayout, inverse),))
+    return _run_gather(call, values, (), slots, axis, (relayout.source,))

@@ -29,7 +29,7 @@ from jsparse.primitives.chain.equations import VIEWS
 from jsparse.primitives.chain.execute import execute_chain
 from jsparse.primitives.chain.expand import expand_all_calls
 from jsparse.primitives.chain.grouping import refusal, run_groups
-from jsparse.primitives.chain.recomputation import COMPARISONS
+from jsparse.primitives.chain.recomputation import COMPARISONS, read
 from jsparse.primitives.einsum import CHECKPOINT_NAME, with_checkpoint_name
 
 COPIES = (*VIEWS, "convert_element_type")
@@ -41,33 +41,29 @@ def run_fused(closed: Any, operands: Sequence[Any]) -> list[Any]:
     Policies of `jax.checkpoint` see each chain as one operation. Its results keep the checkpoint names of the user.
     """
 
-    def run(chain: Any, given: Sequence[Any]) -> list[Any]:
+    def run(chain: Any, arguments: Sequence[Any]) -> list[Any]:
         # A chain may be evaluated on another mesh, or on a device's part, so its types name no mesh.
-        found = _name_results(fused_p.bind(*_compat.same_varying(given), closed=_compat.without_mesh(chain)))
+        results = fused_p.bind(*_compat.same_varying(arguments), closed=_compat.without_mesh(chain))
+        results = [with_checkpoint_name(x) for x in results]
         for n, names in enumerate(_names(chain.jaxpr)):
             for name in names:
-                found[n] = _compat.with_checkpoint_name(found[n], name)
-        return found
+                results[n] = _compat.with_checkpoint_name(results[n], name)
+        return results
 
     return run_groups(closed, operands, run)
-
-
-def _name_results(results: Sequence[Any]) -> list[Any]:
-    """Attach the checkpoint name to a kernel's results. All kernel results have the same name."""
-    return [with_checkpoint_name(x) for x in results]
 
 
 def _names(jaxpr: Any) -> list[list[str]]:
     """For each result of a jaxpr, the checkpoint names that users gave it."""
     named = {e.outvars[0]: e for e in jaxpr.eqns if e.primitive.name == "name"}
-    found = list[list[str]]()
+    of_results = list[list[str]]()
     for v in jaxpr.outvars:
         names = list[str]()
         while not isinstance(v, _compat.Literal) and v in named:
             names.insert(0, named[v].params["name"])
             v = named[v].invars[0]
-        found.append([name for name in names if name != CHECKPOINT_NAME])
-    return found
+        of_results.append([name for name in names if name != CHECKPOINT_NAME])
+    return of_results
 
 
 def execute_fused(*operands: Any, closed: Any) -> list[Any]:
@@ -84,8 +80,8 @@ def as_chain(primitive: Any, otherwise: Callable[..., Any]) -> Callable[..., Any
         closed = jax.make_jaxpr(lambda *x: primitive.bind(*x, **params))(*operands)
         if refusal(closed) is not None:
             return otherwise(*operands, **params)
-        (found,) = execute_chain(*operands, closed=closed)
-        return found
+        (result,) = execute_chain(*operands, closed=closed)
+        return result
 
     return execute
 
@@ -102,8 +98,8 @@ def _abstract(*operands: Any, closed: Any) -> Any:
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, closed: Any) -> Any:
     active = tuple(type(t) is not _compat.Zero for t in tangents)
     first, second, count = _linearize_jaxpr(closed, active)
-    found = fused_p.bind(*_compat.same_varying(primals), closed=first)
-    outs, statistics = found[:count], _name_results(found[count:])
+    results = fused_p.bind(*_compat.same_varying(primals), closed=first)
+    outs, statistics = results[:count], [with_checkpoint_name(x) for x in results[count:]]
     changes = [t for t, is_active in zip(tangents, active, strict=True) if is_active]
     differentiable = [jnp.issubdtype(aval.dtype, jnp.inexact) for aval in closed.out_avals]
     slopes = iter(fused_p.bind(*_compat.same_varying([*primals, *statistics, *changes]), closed=second))
@@ -122,13 +118,13 @@ def _linearize_jaxpr(closed: Any, active: tuple[bool, ...]) -> tuple[Any, Any, i
     results = [n for n, aval in enumerate(closed.out_avals) if jnp.issubdtype(aval.dtype, jnp.inexact)]
 
     def both(*args: Any) -> Any:
-        given, changes = args[:count], args[count:]
+        points, changes = args[:count], args[count:]
 
         def of_active(*chosen: Any) -> Any:
-            rest = iter(chosen)
-            return _compat.evaluate_jaxpr(closed, [next(rest) if a else x for x, a in zip(given, active, strict=True)])
+            new = iter(chosen)
+            return _compat.evaluate_jaxpr(closed, [next(new) if a else x for x, a in zip(points, active, strict=True)])
 
-        outs, slopes = jax.jvp(of_active, tuple(x for x, a in zip(given, active, strict=True) if a), changes)
+        outs, slopes = jax.jvp(of_active, tuple(x for x, a in zip(points, active, strict=True) if a), changes)
         return [*outs, *(slopes[n] for n in results)]
 
     avals = [aval for aval, is_active in zip(closed.in_avals, active, strict=True) if is_active]
@@ -136,18 +132,18 @@ def _linearize_jaxpr(closed: Any, active: tuple[bool, ...]) -> tuple[Any, Any, i
     unknown, known = set(jaxpr.invars[count:]), list[Any]()
     statistics, compared = list[Any](), _find_compared(jaxpr)
     for equation in jaxpr.eqns:
-        if unknown.isdisjoint(v for v in equation.invars if not isinstance(v, _compat.Literal)):
+        if unknown.isdisjoint(read(equation)):
             known.append(equation)
             statistics += [v for v in equation.outvars if _reduces(equation) and v not in compared]
         else:
             unknown.update(equation.outvars)
     outs, slopes = jaxpr.outvars[: len(closed.out_avals)], jaxpr.outvars[len(closed.out_avals) :]
     others = [equation for equation in jaxpr.eqns if equation.outvars[0] not in statistics]
-    given, changes = jaxpr.invars[:count], jaxpr.invars[count:]
-    used = _compat.find_used_arguments(_compat.sub_jaxpr(jaxpr, others, [*given, *statistics, *changes], slopes))
+    points, changes = jaxpr.invars[:count], jaxpr.invars[count:]
+    used = _compat.find_used_arguments(_compat.sub_jaxpr(jaxpr, others, [*points, *statistics, *changes], slopes))
     kept = [v for v, is_used in zip(statistics, used[count:], strict=False) if is_used]
-    first = _compat.sub_jaxpr(jaxpr, known, given, [*outs, *kept])
-    second = _compat.sub_jaxpr(jaxpr, others, [*given, *kept, *changes], slopes)
+    first = _compat.sub_jaxpr(jaxpr, known, points, [*outs, *kept])
+    second = _compat.sub_jaxpr(jaxpr, others, [*points, *kept, *changes], slopes)
     return _compat.without_mesh(first), _compat.without_mesh(second), len(outs)  # JAX keeps traces of custom rules
 
 
@@ -165,24 +161,24 @@ def _find_compared(jaxpr: Any) -> set[Any]:
     The derivative of a maximum asks which entries equal the maximum. It recomputes the entries, and they may differ in
     the last bit from the entries of the forward pass. So it has to recompute the maximum, too.
     """
-    found = set[Any]()
+    compared = set[Any]()
     for equation in reversed(jaxpr.eqns):
-        name, read = equation.primitive.name, [v for v in equation.invars if not isinstance(v, _compat.Literal)]
+        name, operands = equation.primitive.name, read(equation)
         is_einsum = name == "jsparse_einsum"
-        compares = (is_einsum and equation.params["spec"].mask) or (name in COMPARISONS and len(read) > 1)
+        compares = (is_einsum and equation.params["spec"].mask) or (name in COMPARISONS and len(operands) > 1)
         copies = name in COPIES or is_einsum
-        if compares or (copies and not found.isdisjoint(equation.outvars)):
-            found.update(read)
-    return found
+        if compares or (copies and not compared.isdisjoint(equation.outvars)):
+            compared.update(operands)
+    return compared
 
 
 def _transpose(cotangents: Sequence[Any], *operands: Any, closed: Any) -> list[Any]:
     linear = tuple(_compat.is_undefined(x) for x in operands)
     live = tuple(type(ct) is not _compat.Zero for ct in cotangents)
-    known = [x for x, is_linear in zip(operands, linear, strict=True) if not is_linear]
-    given = [ct for ct, is_live in zip(cotangents, live, strict=True) if is_live]
-    found = iter(fused_p.bind(*_compat.same_varying([*known, *given]), closed=_transpose_jaxpr(closed, linear, live)))
-    return [next(found) if is_linear else None for is_linear in linear]
+    arrays = [x for x, is_linear in zip(operands, linear, strict=True) if not is_linear]
+    arrays += [ct for ct, is_live in zip(cotangents, live, strict=True) if is_live]
+    out = iter(fused_p.bind(*_compat.same_varying(arrays), closed=_transpose_jaxpr(closed, linear, live)))
+    return [next(out) if is_linear else None for is_linear in linear]
 
 
 @memoize_weakly
@@ -192,15 +188,15 @@ def _transpose_jaxpr(closed: Any, linear: tuple[bool, ...], live: tuple[bool, ..
     count = linear.count(False)
 
     def transpose(*args: Any) -> Any:
-        known, given = args[:count], args[count:]
+        known, live_cotangents = args[:count], args[count:]
 
         def of_linear(*unknown: Any) -> Any:
             left, right = iter(unknown), iter(known)
-            found = _compat.evaluate_jaxpr(closed, [next(left) if is_linear else next(right) for is_linear in linear])
-            return [x for x, is_live in zip(found, live, strict=True) if is_live]
+            results = _compat.evaluate_jaxpr(closed, [next(left) if is_linear else next(right) for is_linear in linear])
+            return [x for x, is_live in zip(results, live, strict=True) if is_live]
 
         avals = [aval for aval, is_linear in zip(closed.in_avals, linear, strict=True) if is_linear]
-        return jax.linear_transpose(of_linear, *avals)(list(given))
+        return jax.linear_transpose(of_linear, *avals)(list(live_cotangents))
 
     avals = [aval for aval, is_linear in zip(closed.in_avals, linear, strict=True) if not is_linear]
     cotangents = [aval for aval, is_live in zip(closed.out_avals, live, strict=True) if is_live]
@@ -209,9 +205,8 @@ def _transpose_jaxpr(closed: Any, linear: tuple[bool, ...], live: tuple[bool, ..
 
 def _batch(operands: Sequence[Any], axes: Sequence[int | None], *, closed: Any) -> Any:
     size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
-    return fused_p.bind(*_compat.same_varying(operands), closed=_batch_jaxpr(closed, tuple(axes), size)), [0] * len(
-        closed.out_avals
-    )
+    out = fused_p.bind(*_compat.same_varying(operands), closed=_batch_jaxpr(closed, tuple(axes), size))
+    return out, [0] * len(out)
 
 
 @memoize_weakly

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,9 @@ from jsparse.base.arrays import allocate_aligned
 from jsparse.compiler.runtime.routine import Routine
 from jsparse.compiler.signature import encode_buffers
 from jsparse.errors import LeafError
+
+Result: TypeAlias = tuple[tuple[int, ...], np.dtype]
+"""The shape and the dtype of a result."""
 
 
 def is_on_host(*arrays: Any) -> bool:
@@ -101,8 +104,7 @@ def is_rare(work: Hashable, lost: float) -> bool:
         work: the key of the work that the program would do.
         lost: the seconds that the program would save in this call, compared with the host.
     """
-    spent = _spent.pop(work, 0.0) + lost
-    _spent[work] = spent
+    spent = _spent[work] = _spent.pop(work, 0.0) + lost
     while len(_spent) > 1024:
         _spent.popitem(last=False)
     return spent < _COMPILING
@@ -114,20 +116,23 @@ def _prepare_call(routine: Routine) -> tuple[int, np.ndarray, list[int], str]:
     return routine.address, routine.table(), encode_buffers(routine.buffer_types), routine.recipe
 
 
-def run_routine(
-    operands: Sequence[Any], routine: Routine, results: Sequence[tuple[tuple[int, ...], np.dtype]]
-) -> list[jax.Array] | None:
+def run_routine(operands: Sequence[Any], routine: Routine, results: Sequence[Result]) -> list[jax.Array] | None:
     """Run a routine on the host. Return its results, or None if it fails.
 
     Raises LeafError for operands that do not fit the routine.
     """
     address, table, signature, recipe = _prepare_call(routine)
-    made = [allocate_aligned(shape, dtype) for shape, dtype in results]
+    out = [allocate_aligned(shape, dtype) for shape, dtype in results]
     try:
-        failed = _native.run(address, [table, *host_arrays(operands), *made], 0, signature, recipe)
+        failed = _native.run(address, [table, *host_arrays(operands), *out], 0, signature, recipe)
     except ValueError as error:
-        raise LeafError(
-            f"Expected operands that fit the routine {routine.recipe[:80]}, but a buffer does not: {error}. Pass the "
-            f"index arrays of a pattern as they were made."
-        ) from error
-    return None if failed else on_device(made, operands)
+        raise misfit(recipe, error) from error
+    return None if failed else on_device(out, operands)
+
+
+def misfit(recipe: str, error: Exception) -> LeafError:
+    """Return the error for operands that do not fit a routine. `error` says which buffer does not."""
+    return LeafError(
+        f"Expected operands that fit the routine {recipe[:80]}, but a buffer does not: {error}. Pass the index arrays "
+        f"of a pattern as they were made."
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from jsparse.compiler.runtime.bound_arrays import patterns_named_in, write_carri
 from jsparse.compiler.runtime.kernel_call import INVALID, KernelCall, bind, title_of
 from jsparse.compiler.signature import element_code
 from jsparse.formats import Pattern
-from jsparse.primitives.host import host_arrays, is_on_host
+from jsparse.primitives.host import Result, host_arrays, is_on_host
 from jsparse.primitives.target import TARGET
 
 
@@ -41,31 +41,22 @@ def call_kernel(
 def call_kernels(
     call: KernelCall,
     operands: Sequence[Any],
-    results: Sequence[tuple[tuple[int, ...], np.dtype]],
+    results: Sequence[Result],
     patterns: tuple[Pattern, ...],
     invalid: Any = None,
 ) -> list[Any]:
     """Run a kernel call whose results have these shapes and dtypes; immediately if the operands are known."""
     if invalid is not None:
-        operands, call = (*operands, _as_array(invalid)), call.with_validity
+        flag = np.asarray(invalid) if isinstance(invalid, np.bool_) else invalid
+        operands, call = (*operands, flag), call.with_validity
     known = run_call(call, operands, results, patterns) if is_on_host(*operands) else None
     if known is not None:  # a function that would be lowered otherwise runs now: see `lowerings.ONCE`
         return known
-    found: list[jax.Array] = kernel_p.bind(*operands, call=call, results=tuple(results), patterns=patterns)
-    return found
+    return cast("list[Any]", kernel_p.bind(*operands, call=call, results=tuple(results), patterns=patterns))
 
 
-def _abstract(
-    *operands: Any,
-    call: KernelCall,
-    results: tuple[tuple[tuple[int, ...], np.dtype], ...],
-    patterns: tuple[Pattern, ...],
-) -> Any:
+def _abstract(*operands: Any, call: KernelCall, results: tuple[Result, ...], patterns: tuple[Pattern, ...]) -> Any:
     return [_compat.output_aval(shape, dtype, operands) for shape, dtype in results]
-
-
-def _as_array(flag: Any) -> Any:
-    return np.asarray(flag) if isinstance(flag, np.bool_) else flag
 
 
 def run_call(call: KernelCall, operands: Sequence[Any], results: Sequence[Any], *alive: Any) -> list[np.ndarray] | None:
@@ -74,22 +65,18 @@ def run_call(call: KernelCall, operands: Sequence[Any], results: Sequence[Any], 
     Args:
         alive: objects that must live until the call returns.
     """
-    given, made = host_arrays(operands), [allocate_aligned(shape, dtype) for shape, dtype in results]
-    if bind(call).run([*given, *made]):
+    arrays, out = host_arrays(operands), [allocate_aligned(shape, dtype) for shape, dtype in results]
+    if bind(call).run([*arrays, *out]):
         return None
-    if call.bound.endswith(INVALID) and given[-1]:
-        for found in made:
-            if jnp.issubdtype(found.dtype, jnp.inexact):
-                found[...] = np.nan
-    return made
+    if call.bound.endswith(INVALID) and arrays[-1]:
+        for x in out:
+            if jnp.issubdtype(x.dtype, jnp.inexact):
+                x[...] = np.nan
+    return out
 
 
 def lower_kernel(
-    ctx: Any,
-    *operands: Any,
-    call: KernelCall,
-    results: tuple[tuple[tuple[int, ...], np.dtype], ...],
-    patterns: tuple[Pattern, ...],
+    ctx: Any, *operands: Any, call: KernelCall, results: tuple[Result, ...], patterns: tuple[Pattern, ...]
 ) -> Any:
     """Lower the primitive `kernel` on CPU, to a custom call of XLA."""
     return custom_call(ctx, operands, call, patterns)

@@ -133,12 +133,12 @@ def _limit_constants(rule: Callable[..., Any]) -> Callable[..., Any]:
         if "cuda" in others:
             _warn_of_slow_sums()
         if others:
-            known = _constants.setdefault(_compat.program_of(ctx), {})
-            known.update((p.digest, p.ndim * p.nse * p.index_dtype.itemsize) for p in _patterns(params))
-            if sum(known.values()) > MOST_CONSTANT:
+            sizes = _constants.setdefault(_compat.program_of(ctx), {})
+            sizes.update((p.digest, p.ndim * p.nse * p.index_dtype.itemsize) for p in _patterns(params))
+            if sum(sizes.values()) > MOST_CONSTANT:
                 raise NotYetSupportedError(
                     f"Expected index arrays of static patterns of at most {MOST_CONSTANT:,} bytes in a program for "
-                    f"{' and '.join(others)}, where they are constants, but there are {sum(known.values()):,}. Make "
+                    f"{' and '.join(others)}, where they are constants, but there are {sum(sizes.values()):,}. Make "
                     f"the tensors dynamic, by jsparse.asarray(..., dynamic=True), and pass them as arguments."
                 )
         return rule(ctx, *operands, **params)
@@ -165,12 +165,12 @@ def _warn_of_slow_sums() -> None:
 def _patterns(params: dict[str, Any]) -> Iterator[Pattern]:
     for value in params.values():
         if isinstance(value, Spec):
-            found: list[Any] = [walk.pattern for walk in value.walks]
+            patterns: list[Any] = [walk.pattern for walk in value.walks]
         elif isinstance(value, Entries):
-            found = [*(walk.pattern for walk in value.reached.walks), value.result]
+            patterns = [*(walk.pattern for walk in value.reached.walks), value.result]
         else:
-            found = [value.source, value.target] if isinstance(value, Relayout) else []
-        yield from (x for x in found if isinstance(x, Pattern))
+            patterns = [value.source, value.target] if isinstance(value, Relayout) else []
+        yield from (x for x in patterns if isinstance(x, Pattern))
 
 
 def _rules(primitive: Primitive) -> dict[str | None, Rule]:
@@ -178,12 +178,12 @@ def _rules(primitive: Primitive) -> dict[str | None, Rule]:
 
     `config.backend` chooses the rule on CPU, and `config.blocks` the rules on other platforms."""
     rules = {**LOWERINGS[primitive], **(BLOCKS.get(primitive, {}) if config.blocks == "pallas" else {})}
-    own, on_cpu = rules.get("cpu"), rules.pop(PORTABLE, rules.get(None))
+    on_kernels, on_cpu = rules.get("cpu"), rules.pop(PORTABLE, rules.get(None))
     rules = {platform: rule if platform == "cpu" else _limit_constants(rule) for platform, rule in rules.items()}
-    if own is None or on_cpu is None:
+    if on_kernels is None or on_cpu is None:
         return rules
 
-    by_kernels = lower_on_devices(primitive, own) if primitive in RULES else own
+    by_kernels = lower_on_devices(primitive, on_kernels) if primitive in RULES else on_kernels
 
     def choose_and_lower(ctx: Any, *operands: Any, **params: Any) -> Any:
         return (on_cpu if config.is_portable else by_kernels)(ctx, *operands, **params)
@@ -206,10 +206,10 @@ def _on_host(function: Callable[..., Any], multiple_results: bool = False) -> Ca
             return None
         if any(is_complex(x.dtype) for x in operands):
             return None
-        found = function(*host_arrays(operands), **params)
-        results = [np.array(x) if isinstance(x, jax.Array) else x for x in (found if multiple_results else [found])]
-        made = on_device(results, operands)
-        return made if multiple_results else made[0]
+        out = function(*host_arrays(operands), **params)
+        results = [np.array(x) if isinstance(x, jax.Array) else x for x in (out if multiple_results else [out])]
+        arrays = on_device(results, operands)
+        return arrays if multiple_results else arrays[0]
 
     return compute_on_host
 

@@ -67,8 +67,8 @@ def _over_axes(function: Callable[..., Any], arguments: Sequence[Any], shape: tu
     if not shape:
         return function(*arguments)
     axes = [0 if x.shape[0] == shape[0] else None for x in arguments]
-    rest = [x if axis == 0 else x.reshape(x.shape[1:]) for x, axis in zip(arguments, axes, strict=True)]
-    return jax.vmap(lambda *inner: _over_axes(function, inner, shape[1:]), axes)(*rest)
+    inner_arguments = [x if axis == 0 else x.reshape(x.shape[1:]) for x, axis in zip(arguments, axes, strict=True)]
+    return jax.vmap(lambda *inner: _over_axes(function, inner, shape[1:]), axes)(*inner_arguments)
 
 
 def neutral(dtype: np.dtype) -> complex:
@@ -89,32 +89,23 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, function: Elementwi
 
 def _transpose(cotangent: Any, *operands: Any, function: ElementwiseFunction, padding: Padding | None) -> list[Any]:
     arguments, pointers = _split(operands, padding)
-    found: list[Any] = [None] * len(operands)
+    out: list[Any] = [None] * len(operands)
     for n, x in enumerate(arguments):
         if not _compat.is_undefined(x):
             continue
         if type(cotangent) is _compat.Zero:
-            found[n] = _compat.Zero(x.aval)
+            out[n] = _compat.Zero(x.aval)
             continue
-        partial = _with_one_unknown(function, arguments, n)
+        # The function is linear in this argument if all other unknown arguments are 0.
+        others = tuple(m for m, y in enumerate(arguments) if m != n and _compat.is_undefined(y))
+        partial = (function.without(others) if others else function).transpose_in(n - sum(m < n for m in others))
         known = [y for m, y in enumerate(arguments) if m != n and not _compat.is_undefined(y)]
         bound = _compat.same_varying((*known, cotangent, *pointers))
         slope = map_p.bind(*bound, function=partial, padding=padding)
-        found[n] = _sum_to_shape(slope, x.aval.shape)
-    return found
-
-
-def _with_one_unknown(function: ElementwiseFunction, arguments: Sequence[Any], n: int) -> ElementwiseFunction:
-    """Return the function's transpose in argument `n`. All other unknown arguments are set to 0."""
-    others = tuple(m for m, x in enumerate(arguments) if m != n and _compat.is_undefined(x))
-    restricted = function.without(others) if others else function
-    return restricted.transpose_in(n - sum(m < n for m in others))
-
-
-def _sum_to_shape(x: Any, shape: tuple[int, ...]) -> Any:
-    """Sum a cotangent to an argument's shape: over the axes along which the argument of size 1 was repeated."""
-    axes = tuple(n for n, (have, want) in enumerate(zip(x.shape, shape, strict=True)) if have != want)
-    return jnp.sum(x, axes, keepdims=True, dtype=x.dtype) if axes else x
+        # An argument with an axis of size 1 was repeated along that axis.
+        repeated = tuple(m for m, size in enumerate(slope.shape) if size != x.aval.shape[m])
+        out[n] = jnp.sum(slope, repeated, keepdims=True, dtype=slope.dtype) if repeated else slope
+    return out
 
 
 def _batch(operands: Sequence[Any], axes: Sequence[Any], *, function: ElementwiseFunction, padding: Any) -> Any:

@@ -42,23 +42,19 @@ def padding_of(type_: Pattern | DynamicType, inner: int = 1) -> Padding | None:
 
 def in_use(values: Any, pointers: Any, padding: Padding, other: complex) -> Any:
     """Replace the values in padding by `other`. `values` has an element for each slot, or one for all slots."""
-    if _is_one(values, pointers):
-        return on_device([_in_use(values, pointers, padding, other)], [values, pointers])[0]
-    return _fill_padding(values, pointers, padding=padding, other=other)
+    if not _is_one(values, pointers):
+        return _fill_padding(values, pointers, padding=padding, other=other)
+    known, ends = host_arrays([values, pointers])
+    used = min(int(ends[-1]), padding.capacity) * padding.below
+    filled = allocate_aligned((padding.capacity * padding.below,), known.dtype)
+    filled[:used] = known if len(known) == 1 else known[:used]
+    filled[used:] = other
+    return on_device([filled], [values, pointers])[0]
 
 
 def _is_one(values: Any, pointers: Any) -> bool:
     """Return whether values and pointers are known, and belong to a single pattern, not to a batch of patterns."""
     return np.ndim(values) == np.ndim(pointers) == 1 and is_on_host(values, pointers)
-
-
-def _in_use(values: Any, pointers: Any, padding: Padding, other: complex) -> np.ndarray:
-    slots, (first, last) = padding.capacity * padding.below, host_arrays([values, pointers])
-    used = min(int(last[-1]), padding.capacity) * padding.below
-    found = allocate_aligned((slots,), first.dtype)
-    found[:used] = first if len(first) == 1 else first[:used]
-    found[used:] = other
-    return found
 
 
 @partial(jax.jit, static_argnames=("padding", "other"), inline=True)

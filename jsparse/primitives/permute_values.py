@@ -59,12 +59,12 @@ def _directly(values: Any, *, relayout: Relayout, inverse: bool, axis: int) -> A
     check_shape(values, _shape(values, relayout, not inverse, axis), None, "values that are moved")
     if isinstance(values, jax.Array) and relayout.is_identity:
         return values
-    (given,) = host_arrays([values])
+    (array,) = host_arrays([values])
     if values.size == values.shape[axis]:
-        moved = relayout.move(given.reshape(-1), inverse).reshape(_shape(values, relayout, inverse, axis))
+        moved = relayout.move(array.reshape(-1), inverse).reshape(_shape(values, relayout, inverse, axis))
     else:
         gather = relayout.scatter if inverse else relayout.gather
-        moved = given.take(gather, axis, mode="clip")
+        moved = array.take(gather, axis, mode="clip")
         np.moveaxis(moved, axis, 0)[gather < 0] = 0
     return on_device([moved], [values])[0] if isinstance(values, jax.Array) else moved
 

@@ -7,7 +7,7 @@ other routine, `swap`, transposes an array. Only lowerings call it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -20,15 +20,15 @@ from jsparse.compiler.runtime.assembly_call import AssemblyCall
 from jsparse.compiler.runtime.kernel_call import KernelCall
 from jsparse.compiler.runtime.routine import Routine, parameters, swap_parameters
 from jsparse.compiler.signature import element_code, encode_buffers
-from jsparse.errors import DTypeError, LeafError, LinearityError, PatternError
+from jsparse.errors import DTypeError, LinearityError, PatternError
 from jsparse.formats import DynamicType, Format, Pattern, default_format
 from jsparse.formats.dynamic import slots_dtype
+from jsparse.primitives.batch import map_leading_axes, move_batch_in_front
 from jsparse.primitives.free_transposes import after_transposes, build_transpose
-from jsparse.primitives.host import is_on_host, run_routine
+from jsparse.primitives.host import Result, is_on_host, misfit, run_routine
 from jsparse.primitives.kernel import custom_call, run_call
 from jsparse.settings import config
 
-Result = tuple[tuple[int, ...], np.dtype]  # shape and dtype
 DENSE, VECTOR = Format.dense(2), default_format(1)
 
 
@@ -77,9 +77,7 @@ def check_index_arrays(arrays: Sequence[Any], type_: DynamicType) -> tuple[Any, 
     def check(*arrays: Any) -> tuple[Any, ...]:
         return tuple(_bind("check", parameters(type_), arrays, (((), np.dtype(np.int32)), *array_results(type_)))[1:])
 
-    for _ in arrays[0].shape[:-1]:
-        check = jax.vmap(check)
-    return check(*arrays)
+    return cast("tuple[Any, ...]", map_leading_axes(check, arrays[0].ndim - 1)(*arrays))
 
 
 def expand(arrays: Sequence[Any], type_: DynamicType) -> Any:
@@ -112,9 +110,7 @@ def fitting(arrays: tuple[Any, ...], pointers: Any, type_: DynamicType) -> tuple
     def fit(end: Any) -> Any:
         return _bind("fit", parameters(type_, inputs=capacity), (end,), (((), np.dtype(np.int32)),))[0]
 
-    for _ in pointers.shape[:-1]:
-        fit = jax.vmap(fit)
-    faults = fit(pointers[..., -1])  # always 0, but no compiler knows that
+    faults = map_leading_axes(fit, pointers.ndim - 1)(pointers[..., -1])  # always 0, but no compiler knows that
     aligned = [faults.reshape(*faults.shape, *[1] * (x.ndim - faults.ndim)) for x in arrays]
     return tuple(jnp.where(fault == 0, x, jnp.zeros((), x.dtype)) for fault, x in zip(aligned, arrays, strict=True))
 
@@ -202,26 +198,21 @@ def run_or_bind(
     known = _directly(*operands, routine=routine, results=results, keepalive=keepalive)
     if known is not None:
         return known
-    out: Sequence[Any] = routine_p.bind(
-        *_compat.same_varying(operands), routine=routine, results=results, keepalive=keepalive
-    )
-    return out
+    out = routine_p.bind(*_compat.same_varying(operands), routine=routine, results=results, keepalive=keepalive)
+    return cast("Sequence[Any]", out)
 
 
 def _abstract(
     *operands: Any, routine: Routine | AssemblyCall, results: tuple[Result, ...], keepalive: tuple[object, ...]
 ) -> Any:
-    given = [*((x.dtype, x.shape) for x in operands), *((dtype, shape) for shape, dtype in results)]
-    described = [(element_code(dtype), shape) for dtype, shape in given]
+    buffers = [*((x.dtype, x.shape) for x in operands), *((dtype, shape) for shape, dtype in results)]
+    described = [(element_code(dtype), shape) for dtype, shape in buffers]
     try:
         _native.check_buffers(
             encode_buffers(routine.buffer_types), [None if n < 0 else described[n] for n in routine.slots]
         )
     except (IndexError, ValueError) as error:
-        raise LeafError(
-            f"Expected operands that fit the routine {routine.recipe[:80]}, but a buffer does not: {error}. Pass the "
-            f"index arrays of a pattern as they were made."
-        ) from error
+        raise misfit(routine.recipe, error) from error
     return [_compat.output_aval(shape, dtype, operands) for shape, dtype in results]
 
 
@@ -278,11 +269,7 @@ def _batch(
     keepalive: tuple[object, ...],
 ) -> Any:
     """The batching rule: batch all operands along axis 0. A second batch axis of a routine is merged into the first."""
-    size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
-    moved = [
-        jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
-        for x, axis in zip(operands, axes, strict=True)
-    ]
+    size, moved = move_batch_in_front(operands, axes)
     inner = routine.is_batched
     if inner:
         moved = [x.reshape(size * x.shape[1], *x.shape[2:]) for x in moved]

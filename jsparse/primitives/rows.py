@@ -34,11 +34,11 @@ def row_sums(rows: jax.Array, coordinates: Sequence[Array], shape: Sequence[int]
     Rows with a coordinate out of range are dropped. Sums of narrow floats are rounded once.
     """
     size, *inner = rows.shape
-    whole = (*shape, *inner)
-    if not prod(whole) or not size:
-        return jnp.zeros(whole, rows.dtype)
+    full_shape = (*shape, *inner)
+    if not prod(full_shape) or not size:
+        return jnp.zeros(full_shape, rows.dtype)
     spec = _spec(size, shape, prod(inner))
-    return _bind_einsum(rows.reshape(size, prod(inner)), coordinates, spec).reshape(whole)
+    return _bind_einsum(rows.reshape(size, prod(inner)), coordinates, spec).reshape(full_shape)
 
 
 def rows_at(array: jax.Array, coordinates: Sequence[Array]) -> jax.Array:

@@ -74,11 +74,11 @@ class _Reader:
         self.dtype = accumulator(*(aval.dtype.name for aval in avals)) if avals else "float32"
 
     def expression(self, closed: Any, arguments: Sequence[Scalar]) -> Scalar:
-        given = [
+        scalars = [
             Apply("!=", (x, Number(0.0))) if aval.dtype == bool else x
             for x, aval in zip(arguments, closed.in_avals, strict=True)
         ]
-        (result,) = self.read(closed, [self.name_value(x) for x in given])
+        (result,) = self.read(closed, [self.name_value(x) for x in scalars])
         if closed.out_avals[0].dtype == bool:
             result = Apply("select", (result, Number(1.0), Number(0.0)))
         return _with_lets(self.bound, result)
@@ -157,11 +157,11 @@ class _Reader:
                 raise NoCounterpartError(f"its '{kind}' is on arrays of shape {aval.shape}")
             if _is_float(aval.dtype) and accumulator(self.dtype, aval.dtype.name) != self.dtype:
                 raise NoCounterpartError(f"its '{kind}' is in {aval.dtype.name}, but arithmetic is in {self.dtype}")
-        given = [v.aval.dtype for v in equation.invars]
-        integers = [dtype.name for dtype in given if not _is_float(dtype) and dtype.kind != "b"]
+        dtypes = [v.aval.dtype for v in equation.invars]
+        integers = [dtype.name for dtype in dtypes if not _is_float(dtype) and dtype.kind != "b"]
         if integers and kind not in ("convert_element_type", "pow", *_PASSING):
             raise NoCounterpartError(f"its '{kind}' is on {integers[0]}, and not on floats")
-        if kind in _ON_NUMBERS and any(dtype.kind == "b" for dtype in given):
+        if kind in _ON_NUMBERS and any(dtype.kind == "b" for dtype in dtypes):
             raise NoCounterpartError(f"its '{kind}' is on bool, and not on floats")
 
 
@@ -187,10 +187,10 @@ def _with_lets(bound: dict[str, Scalar], result: Scalar) -> Scalar:
             values[name] = inlined
         elif uses[name]:
             lets.append((name, inlined))
-    found = _substitute(result, values)
+    expression = _substitute(result, values)
     for name, value in reversed(lets):
-        found = Let(name, value, found)
-    return found
+        expression = Let(name, value, expression)
+    return expression
 
 
 def _locals(value: Scalar) -> Counter[str]:

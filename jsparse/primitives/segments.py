@@ -23,7 +23,8 @@ from jsparse.compiler.runtime.routine import (
     Routine,
     segment_parameters,
 )
-from jsparse.primitives.routine import Result, run_or_bind
+from jsparse.primitives.host import Result
+from jsparse.primitives.routine import run_or_bind
 
 MOST = 2**31 - 1
 BOOL = np.dtype(np.bool_)
@@ -50,8 +51,8 @@ def sort_segments(
     params = segment_parameters(flags, len(numbers), len(starts) - 1, np.dtype(numbers.dtype), width)
     first = np.dtype(numbers.dtype) if known else index
     operands, shape = (numbers, starts.astype(index)), (len(numbers),)
-    found, places = _run(Routine("sort", params, 2, 2), operands, ((shape, first), (shape, index)))
-    return found.astype(dtype) if known else found, places
+    order, places = _run(Routine("sort", params, 2, 2), operands, ((shape, first), (shape, index)))
+    return order.astype(dtype) if known else order, places
 
 
 def largest(

@@ -31,7 +31,6 @@ import jax
 import jax.numpy as jnp
 
 from jsparse import _compat
-from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import memoize
 from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.compiler.semiring import Semiring
@@ -88,9 +87,7 @@ def _without_padding(values: Any, index: Sequence[Any], spec: Spec) -> Any:
     if pattern.limit is None or padding is None:
         return values
     pointers, lead = index[pattern.limit[0]], spec.walks[0].lead
-    sizes = [size for size, v in zip(values.shape, term.before, strict=False) if v in lead]
-    placed = iter(sizes)
-    shape = [next(placed) if v in lead else 1 for v in term.before]
+    shape = [size if v in lead else 1 for size, v in zip(values.shape, term.before, strict=False)]
     return in_use(values, pointers.reshape(*shape, pointers.shape[-1]), padding=padding, other=0)
 
 
@@ -142,8 +139,8 @@ def _softmax_jvp(
         return out, _compat.add_tangents((), out)
     operands = _compat.same_varying((_widen(out), _widen(change), *index))
     types = tuple((x.shape, x.dtype) for x in operands)
-    (found,) = fused_p.bind(*operands, closed=_tangent_jaxpr(spec, over, types, _compat.mesh_of_chains()))
-    return out, found.astype(out.dtype)
+    (tangent,) = fused_p.bind(*operands, closed=_tangent_jaxpr(spec, over, types, _compat.mesh_of_chains()))
+    return out, tangent.astype(out.dtype)
 
 
 @memoize(maxsize=256)
@@ -166,20 +163,8 @@ def _logsumexp_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spe
     return out, einsum_p.bind(*factors, spec=both).astype(out.dtype)
 
 
-@dataclass(frozen=True)
-class _Given:
-    """A primitive with fixed values of all parameters except the spec, for rules that pass only a spec."""
-
-    primitive: Any
-    parameters: dict[str, Any]
-
-    def bind(self, *operands: Any, spec: Spec) -> Any:
-        return self.primitive.bind(*operands, spec=spec, **self.parameters)
-
-
 def _batch(primitive: Any, operands: Sequence[Any], axes: Sequence[int | None], *, spec: Spec, **others: Any) -> Any:
-    on: Any = _Given(primitive, others)
-    return batch_einsum(on, operands, axes, spec=spec)
+    return batch_einsum(partial(primitive.bind, **others), operands, axes, spec=spec)
 
 
 softmax_p = _compat.make_primitive("jsparse_softmax", _abstract)

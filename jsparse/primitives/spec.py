@@ -116,6 +116,11 @@ class Spec:
         return scheduler_patterns(self.walks)
 
     @property
+    def compared(self) -> int:
+        """The number of leading factors that the mask compares. The product is not linear in these."""
+        return 0 if self.mask is None else self.mask.operands
+
+    @property
     def without_schedule(self) -> Spec:
         """The spec without the caller's schedule, which applies to the einsum itself, but not to its derivatives."""
         return self if self.schedule is None else replace(self, schedule=None)
@@ -240,8 +245,8 @@ def _with_pointers(number: int, walks: Sequence[PatternAccess]) -> Stored:
     located = [v for v, level in zip(walks[number].indices, levels, strict=True) if not level.unique and v in others]
     if not located or not levels[-1].unique:
         return pattern
-    found = relayout_to(pattern, index_format(pattern, pattern.format.order))
-    return found.target if found.is_identity else pattern
+    move = relayout_to(pattern, index_format(pattern, pattern.format.order))
+    return move.target if move.is_identity else pattern
 
 
 def check_shape(x: Any, shape: tuple[int, ...], dtype: np.dtype | None, what: str) -> None:

@@ -61,9 +61,9 @@ def index_arrays(walk: PatternAccess, used: Stored, operands: Sequence[Any]) -> 
     """
     if isinstance(used, Pattern) or isinstance(walk.pattern, Pattern):
         return (), ()
-    own = replace(used, derived=())
+    layout = replace(used, derived=())
     for type_, arrays in zip((walk.pattern, *walk.derived), split_by_counts(operands, walk.array_counts), strict=True):
-        if type_ == own:
+        if type_ == layout:
             is_own = type_ == walk.pattern
             index, gathers = (arrays, ()) if is_own else (arrays[:-2], arrays[-2:])
             return check_index_arrays(index, type_), gathers

@@ -18,7 +18,7 @@ from functools import partial, reduce
 from itertools import count
 from math import prod
 from operator import add
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
@@ -64,14 +64,13 @@ class Sum:
 def sum_of_einsums(einsums: Sequence[Einsum], shape: tuple[int, ...], dtype: DTypeLike) -> jax.Array:
     """Add up einsums, and round the sum once, to `dtype`. Operands, and the results, may be given in other shapes."""
     if len(einsums) == 1:
-        ((spec, own),) = einsums
-        return _einsum(replace(spec, dtype=np.dtype(dtype).name), own).reshape(shape)
-    operands = list({id(x): x for _, own in einsums for x in own}.values())
+        ((spec, of_term),) = einsums
+        return _einsum(replace(spec, dtype=np.dtype(dtype).name), of_term).reshape(shape)
+    operands = list({id(x): x for _, of_term in einsums for x in of_term}.values())
     at = {id(x): n for n, x in enumerate(operands)}
-    numbers = tuple(tuple(at[id(x)] for x in own) for _, own in einsums)
+    numbers = tuple(tuple(at[id(x)] for x in of_term) for _, of_term in einsums)
     work = Sum(tuple(_alike([spec for spec, _ in einsums])), numbers, tuple(shape), np.dtype(dtype).name)
-    found: jax.Array = sum_p.bind(*_compat.same_varying(operands), work=work)
-    return found
+    return cast(jax.Array, sum_p.bind(*_compat.same_varying(operands), work=work))
 
 
 def _alike(specs: Sequence[Spec]) -> Iterator[Spec]:
@@ -93,26 +92,25 @@ def in_own_shapes(spec: Spec, operands: Operands) -> Operands:
     """Return the operands of an einsum with its factors in the shapes of the spec."""
     count = len(spec.factors)
     shapes = map(spec.shape, spec.factors)
-    factors = (x if x.shape == own else x.reshape(own) for x, own in zip(operands[:count], shapes, strict=True))
+    factors = (x if x.shape == shape else x.reshape(shape) for x, shape in zip(operands[:count], shapes, strict=True))
     return (*factors, *operands[count:])
 
 
 def _einsum(spec: Spec, operands: Operands) -> jax.Array:
-    found: jax.Array = einsum_p.bind(*_compat.same_varying(in_own_shapes(spec, operands)), spec=spec)
-    return found
+    return cast(jax.Array, einsum_p.bind(*_compat.same_varying(in_own_shapes(spec, operands)), spec=spec))
 
 
 def compute_sum(*operands: Array, work: Sum) -> jax.Array:
     """Compute the sum by einsums and additions."""
     wide = arithmetic_dtype(work.dtype)
-    terms = (_einsum(replace(spec, dtype=wide), own).reshape(work.shape) for spec, own in work.terms(operands))
+    terms = (_einsum(replace(spec, dtype=wide), of_term).reshape(work.shape) for spec, of_term in work.terms(operands))
     return reduce(add, terms).astype(work.dtype)
 
 
 def _abstract(*operands: Any, work: Sum) -> Any:
-    for spec, own in work.terms(operands):
-        seen = list(own)
-        for n, (x, term) in enumerate(zip(own, spec.factors, strict=False)):
+    for spec, of_term in work.terms(operands):
+        seen = list(of_term)
+        for n, (x, term) in enumerate(zip(of_term, spec.factors, strict=False)):
             shape = spec.shape(term)
             if x.size != prod(shape):
                 raise LeafError(f"Expected {prod(shape):,} elements in factor {n} of {spec.text}, but got {x.size:,}.")
@@ -123,31 +121,31 @@ def _abstract(*operands: Any, work: Sum) -> Any:
 
 def _jvp(primals: Operands, tangents: Operands, *, work: Sum) -> Any:
     out = sum_p.bind(*_compat.same_varying(primals), work=work)
-    found = list[Einsum]()
-    for (spec, own), (_, changes) in zip(work.terms(primals), work.terms(tangents), strict=True):
+    einsums = list[Einsum]()
+    for (spec, operands), (_, changes) in zip(work.terms(primals), work.terms(tangents), strict=True):
         for n, change in enumerate(spec.split(changes)[0]):
             if type(change) is not _compat.Zero:
-                found.append((spec.without_schedule, (*own[:n], change, *own[n + 1 :])))
-    return out, sum_of_einsums(found, work.shape, work.dtype) if found else _compat.add_tangents([], out)
+                einsums.append((spec.without_schedule, (*operands[:n], change, *operands[n + 1 :])))
+    return out, sum_of_einsums(einsums, work.shape, work.dtype) if einsums else _compat.add_tangents([], out)
 
 
 def _transpose(cotangent: Any, *operands: Any, work: Sum) -> Operands:
     out: list[Any] = [_compat.Zero(x.aval) if _compat.is_undefined(x) else None for x in operands]
     if type(cotangent) is _compat.Zero:
         return out
-    found: dict[int, list[Einsum]] = {n: [] for n, x in enumerate(operands) if _compat.is_undefined(x)}
-    for (spec, own), numbers in zip(work.terms(operands), work.numbers, strict=True):
-        if not any(map(_compat.is_undefined, own)):
+    by_operand: dict[int, list[Einsum]] = {n: [] for n, x in enumerate(operands) if _compat.is_undefined(x)}
+    for (spec, of_term), numbers in zip(work.terms(operands), work.numbers, strict=True):
+        if not any(map(_compat.is_undefined, of_term)):
             continue  # its tangent is a known array of zeros, which JAX makes of a symbolic zero in some places
-        factor, exchanged, taken = exchange_term(cotangent, own, spec)
-        found[numbers[factor]].append((exchanged, taken))
-    for n, einsums in found.items():
+        factor, exchanged, taken = exchange_term(cotangent, of_term, spec)
+        by_operand[numbers[factor]].append((exchanged, taken))
+    for n, einsums in by_operand.items():
         aval = operands[n].aval
         dtype = cotangent.dtype if aval.dtype == jax.dtypes.float0 else aval.dtype
         if all(spec.result.on is None for spec, _ in einsums):
             out[n] = sum_of_einsums(einsums, aval.shape, dtype)
         else:  # values on a pattern
-            out[n] = reduce(add, (_einsum(spec, own) for spec, own in einsums)).reshape(aval.shape)
+            out[n] = reduce(add, (_einsum(spec, of_term) for spec, of_term in einsums)).reshape(aval.shape)
     return out
 
 
@@ -155,18 +153,18 @@ def _batch(operands: Operands, axes: Sequence[int | None], *, work: Sum) -> tupl
     """Batch each einsum. Einsums without the batch axis have the same result for all members."""
     members, same = list[tuple[Spec, IndexVar, Operands]](), list[Einsum]()
     size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
-    for (spec, own), (_, of) in zip(work.terms(operands), work.terms(axes), strict=True):
+    for (spec, of_term), (_, of) in zip(work.terms(operands), work.terms(axes), strict=True):
         if all(axis is None for axis in of):
-            same.append((spec.without_schedule, own))
+            same.append((spec.without_schedule, of_term))
             continue
-        member = batch_spec(*_reshape_batched(spec, own, of, size), spec)
+        member = batch_spec(*_reshape_batched(spec, of_term, of, size), spec)
         if member is None:
             return one_by_one(partial(sum_p.bind, work=work), operands, axes), 0
         members.append(member)
     places = {spec.result.before.index(name) for spec, name, _ in members}
     is_alike = len(places) == 1 and all(spec.shape(spec.result) == work.shape for spec in work.specs)
     at = min(places) if is_alike else 0
-    grown = [(_with_result_at(at, spec, name), own) for spec, name, own in members]
+    grown = [(_with_result_at(at, spec, name), of_term) for spec, name, of_term in members]
     shape = (*work.shape[:at], size, *work.shape[at:])
     if not same:
         return sum_of_einsums(grown, shape, work.dtype), at

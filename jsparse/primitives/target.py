@@ -27,8 +27,8 @@ def export_calls() -> list[str]:
         from jax.experimental.pallas import triton  # noqa: PLC0415
     except ImportError:
         return [TARGET, *PALLAS]
-    own = getattr(triton, "CUSTOM_CALL_TARGET_NAME", TARGET)
-    return list(dict.fromkeys([TARGET, *PALLAS, own]))
+    name = getattr(triton, "CUSTOM_CALL_TARGET_NAME", TARGET)
+    return list(dict.fromkeys([TARGET, *PALLAS, name]))
 
 
 def _resolve(

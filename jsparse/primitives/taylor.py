@@ -51,14 +51,14 @@ def _einsum(primals: Sequence[Any], series: Series, *, spec: Spec) -> tuple[Any,
     factors, index = primals[:count], primals[count:]
     out = einsum_p.bind(*primals, spec=spec)
     if spec.semiring.is_linear:
-        compared = 0 if spec.mask is None else spec.mask.operands
 
         def product(*moved: Any) -> Any:
-            return einsum_p.bind(*_compat.same_varying((*factors[:compared], *moved, *index)), spec=spec)
+            return einsum_p.bind(*_compat.same_varying((*factors[: spec.compared], *moved, *index)), spec=spec)
 
-        moving = factors[compared:]
-        return out, _products(product, moving, series[compared:count]) if moving else _zeros(out, order)
-    _check_selects(spec, count)
+        moving = factors[spec.compared :]
+        return out, _products(product, moving, series[spec.compared : count]) if moving else _zeros(out, order)
+    if not spec.semiring.is_selective or (spec.semiring.multiply != "+" and count > 1):
+        _refuse(f"{spec.text} by {spec.semiring}")
     return out, [semiring_jvp(primals, [*(own[k] for own in series[:count]), *index], out, spec) for k in range(order)]
 
 
@@ -98,18 +98,13 @@ def _zeros(x: Any, order: int) -> list[Any]:
     return [jnp.zeros(x.shape, x.dtype)] * order
 
 
-def _check_selects(spec: Spec, count: int) -> None:
-    if not spec.semiring.is_selective or (spec.semiring.multiply != "+" and count > 1):
-        _refuse(f"{spec.text} by {spec.semiring}")
-
-
 def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
     """All tuples of `parts` numbers >= 0 with this sum."""
     if parts <= 1:
         yield from [(total,)] if parts else []
         return
     for first in range(total + 1):
-        yield from ((first, *rest) for rest in _compositions(total - first, parts - 1))
+        yield from ((first, *others) for others in _compositions(total - first, parts - 1))
 
 
 def _permute_series(primals: Sequence[Any], series: Sequence[Sequence[Any]], **params: Any) -> tuple[Any, list[Any]]:

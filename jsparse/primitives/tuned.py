@@ -81,8 +81,8 @@ def _load_schedule(spec: Spec, dtypes: tuple[str, ...], backend: str) -> Schedul
     if linker is None:
         return None
     key = key_of(problem_of(spec, dtypes), spec.stored)
-    found = cache.load(key, linker)
-    text = "" if found is None else found.object_code.decode(errors="replace")
+    stored = cache.load(key, linker)
+    text = "" if stored is None else stored.object_code.decode(errors="replace")
     if jax.process_count() > 1:  # JAX compares the programs of a job's processes as text
         text = of_process_0(key, text)
     try:
@@ -120,9 +120,9 @@ def _statistics(pattern: Stored) -> list[int]:
     if not isinstance(pattern, Pattern):
         return [size.bit_length() for size in pattern.level_sizes]
     names = [name for level in pattern.format.levels for name in level.kind.arrays]
-    found = [pattern.nse.bit_length()]
+    digits = [pattern.nse.bit_length()]
     for name, array in zip(names, pattern.arrays, strict=True):
         if name == "pointers" and len(array) > 1:
             lengths = np.diff(array)
-            found += [int(length).bit_length() for length in (lengths.mean(), lengths.max())]
-    return found
+            digits += [int(length).bit_length() for length in (lengths.mean(), lengths.max())]
+    return digits

@@ -34,7 +34,8 @@ from jsparse.planning.output import Assembly, infer_format
 from jsparse.planning.term import Term
 from jsparse.primitives.assembly import assembly_order, column_recipes, plan_assembly, run_columns
 from jsparse.primitives.entries_spec import Entries, entries_plan
-from jsparse.primitives.routine import Result, array_results
+from jsparse.primitives.host import Result
+from jsparse.primitives.routine import array_results
 from jsparse.settings import config
 
 
