@@ -19,7 +19,6 @@ from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.schedule.search.cheapest import plan
 from jsparse.compiler.schedule.search.shared_loops import find_shared_loops, is_sum
 from jsparse.compiler.schedule.search.statements import wide_accumulation_schedules, with_lanes_innermost
-from jsparse.compiler.statement import Statement
 from jsparse.primitives.chain.drafts import ChainError
 from jsparse.primitives.chain.translate import Chain, Result, translate_jaxpr
 from jsparse.primitives.kernel import call_kernels
@@ -49,28 +48,30 @@ def execute_chain(*operands: Any, closed: Any) -> list[Any]:
         raise chain
     problem = plan_chain(chain)[0]
     pairs = zip(chain.operands, problem.operands, strict=True)
-    given = [_arrange_operand(operands[x.number], x.shape, _order(t, len(x.shape))) for x, t in pairs]
+    factors = [_arrange_operand(operands[x.number], x.shape, _order(t, len(x.shape))) for x, t in pairs]
     index: list[Any] = []
     for walk, order, numbers in zip(chain.walks, chain.stored, chain.index, strict=True):
         arrays, _ = index_arrays(walk, order, [operands[n] for n in numbers])
         index += arrays
     orders = [_order(t, len(shape)) for t, shape in zip(problem.results, chain.buffers, strict=True)]
-    shapes = [
-        (tuple(shape[n] for n in order), np.dtype(t.dtype))
-        for shape, order, t in zip(chain.buffers, orders, problem.results, strict=True)
-    ]
+    shapes = [tuple(shape[n] for n in order) for shape, order in zip(chain.buffers, orders, strict=True)]
+    types = [(shape, np.dtype(t.dtype)) for shape, t in zip(shapes, problem.results, strict=True)]
     call = _call(chain, config.generator)
-    flags = _find_overflows(chain, operands)
-    origins = [frozenset(flags) & own for own in _origins(chain.problem)]
-    alike = all(own == frozenset(flags) for own in origins)
+    overflows = (
+        overflow(walk.pattern, [operands[n] for n in numbers])
+        for walk, numbers in zip(chain.walks, chain.index, strict=True)
+    )
+    flags = {number: jnp.any(flag) for number, flag in enumerate(overflows) if flag is not None}
+    origins = [frozenset(flags) & sources for sources in _origins(chain.problem)]
+    alike = all(sources == frozenset(flags) for sources in origins)
     invalid = _any(flags, flags) if alike and flags else None
-    found = call_kernels(call, (*given, *index), shapes, static_patterns(chain.walks), invalid)
+    out = call_kernels(call, (*factors, *index), types, static_patterns(chain.walks), invalid)
     if not alike:
-        found = [nan_where(_any(flags, own), x) if own else x for x, own in zip(found, origins, strict=True)]
-    found = [transpose_to(x, tuple(map(order.index, range(x.ndim)))) for x, order in zip(found, orders, strict=True)]
+        out = [nan_where(_any(flags, sources), x) if sources else x for x, sources in zip(out, origins, strict=True)]
+    out = [transpose_to(x, tuple(map(order.index, range(x.ndim)))) for x, order in zip(out, orders, strict=True)]
     dtypes = (np.dtype(t.dtype) for t in chain.problem.results)
-    found = [x.reshape(shape).astype(d) for x, shape, d in zip(found, chain.shapes, dtypes, strict=True)]
-    return [_arrange_result(result, found, operands) for result in chain.results]
+    out = [x.reshape(shape).astype(d) for x, shape, d in zip(out, chain.shapes, dtypes, strict=True)]
+    return [_arrange_result(result, out, operands) for result in chain.results]
 
 
 def _arrange_operand(x: Any, shape: tuple[int, ...], order: tuple[int, ...]) -> Any:
@@ -89,38 +90,28 @@ def _order(type_: TensorType, ndim: int) -> tuple[int, ...]:
     return type_.dense_dims if type_.positions is None else tuple(range(ndim))
 
 
-def _find_overflows(chain: Chain, operands: Any) -> dict[int, Any]:
-    """Return whether each dynamic pattern that may overflow has overflowed, by the index of the pattern."""
-    flags = {}
-    for number, (walk, arrays) in enumerate(zip(chain.walks, chain.index, strict=True)):
-        flag = overflow(walk.pattern, [operands[n] for n in arrays])
-        if flag is not None:
-            flags[number] = jnp.any(flag)
-    return flags
-
-
 def _origins(problem: Problem) -> list[frozenset[int]]:
     """Return the patterns from which each result is computed, directly or through other statements."""
-    found: dict[str, frozenset[int]] = {}
+    origins: dict[str, frozenset[int]] = {}
     for statement in problem.statements:
-        own = (found.get(access.tensor, frozenset()) for access in statement.reads)
-        found[statement.target.tensor] = frozenset(statement.patterns).union(*own)
-    return [found[t.name] for t in problem.results]
+        of_reads = (origins.get(access.tensor, frozenset()) for access in statement.reads)
+        origins[statement.target.tensor] = frozenset(statement.patterns).union(*of_reads)
+    return [origins[t.name] for t in problem.results]
 
 
 def _any(flags: dict[int, Any], chosen: Iterable[int]) -> Any:
     return reduce(or_, (flags[n] for n in sorted(chosen)))
 
 
-def _arrange_result(result: Result, found: list[Any], operands: Any) -> Any:
+def _arrange_result(result: Result, computed: list[Any], operands: Any) -> Any:
     """Return a result of the chain: a kernel's result, or an argument, transposed and repeated along missing axes."""
     kept = [axis for axes in result.axes for axis in axes]
     sizes = [size if axes else 1 for axes, size in zip(result.axes, result.shape, strict=True)]
     if result.number is None:
-        given = {axes[0]: size for axes, size in zip(result.axes, sizes, strict=True) if axes}
-        x = operands[result.argument].reshape([given[axis] for axis in sorted(given)])
+        size_of = {axes[0]: size for axes, size in zip(result.axes, sizes, strict=True) if axes}
+        x = operands[result.argument].reshape([size_of[axis] for axis in sorted(size_of)])
     else:
-        x = found[result.number]
+        x = computed[result.number]
     return jnp.broadcast_to(jnp.transpose(x, kept).reshape(sizes), result.shape)
 
 
@@ -134,16 +125,12 @@ def with_moved_operands(problem: Problem) -> Problem:
     movable = {t.name for t in problem.operands if t.positions is None and readers[t.name] == 1}
     moved: dict[str, TensorType] = {}
     for number, statement in enumerate(problem.statements):
-        if statement.patterns or not _is_product(statement) or any(is_sum(problem, number, var) for var in shared):
+        summed = {v for access in statement.reads for v in access.variables()} - set(statement.target.variables())
+        is_product = bool(summed) and len(statement.reads) > 1
+        if statement.patterns or not is_product or any(is_sum(problem, number, var) for var in shared):
             continue
         stored = plan(problem.alone(number), (), outer=shared).problem
         changed = {t.name: t for t in stored.tensors if t.axes != problem.type_of[t.name].axes}
         if movable.issuperset(changed):
             moved |= changed
     return replace(problem, tensors=tuple(moved.get(t.name, t) for t in problem.tensors)) if moved else problem
-
-
-def _is_product(statement: Statement) -> bool:
-    """Whether a statement sums over products of several tensors."""
-    summed = {v for access in statement.reads for v in access.variables()} - set(statement.target.variables())
-    return bool(summed) and len(statement.reads) > 1

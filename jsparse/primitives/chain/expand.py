@@ -51,38 +51,46 @@ def parts_of(jaxpr: Any, equation: Any) -> Any:
     """
     if equation.primitive.name not in (*EVERY, *COMPOSED):
         return None
-    given = dict.fromkeys(v for v in equation.invars if not isinstance(v, _compat.Literal))
-    return expand_all_calls(_compat.sub_jaxpr(jaxpr, [equation], list(given), equation.outvars))
+    arguments = dict.fromkeys(v for v in equation.invars if not isinstance(v, _compat.Literal))
+    return expand_all_calls(_compat.sub_jaxpr(jaxpr, [equation], list(arguments), equation.outvars))
 
 
 @_compat.on_own_mesh
 def _retrace(closed: Any, composed: dict[str, Callable[..., Any]], calls: Sequence[str]) -> Any:
-    def function(*args: Any) -> Any:
-        return _run(closed.jaxpr, closed.consts, args, composed, calls)
+    def run(jaxpr: Any, arguments: Sequence[Any]) -> list[Any]:
+        def compute(equation: Any, operands: list[Any]) -> Sequence[Any]:
+            name = equation.primitive.name
+            if name in calls:
+                inner = _compat.close_jaxpr(next(iter(_compat.jaxprs_in(equation.params))))
+                return run(inner.jaxpr, (*inner.consts, *operands))
+            if name in composed:
+                return [composed[name](*operands, **equation.params)]
+            return _compat.equation_results(jaxpr, equation, operands)
 
-    return _compat.without_constants(jax.make_jaxpr(function)(*closed.in_avals))
+        values = dict(zip((*jaxpr.constvars, *jaxpr.invars), arguments, strict=True))
+        return run_steps(jaxpr.eqns, compute, values, jaxpr.outvars)
+
+    trace = jax.make_jaxpr(lambda *args: run(closed.jaxpr, (*closed.consts, *args)))
+    return _compat.without_constants(trace(*closed.in_avals))
 
 
-def _run(
-    jaxpr: Any,
-    consts: Sequence[Any],
-    args: Sequence[Any],
-    composed: dict[str, Callable[..., Any]],
-    calls: Sequence[str],
+def run_steps(
+    steps: Sequence[Any],
+    compute: Callable[[Any, list[Any]], Sequence[Any]],
+    values: dict[Any, Any],
+    outvars: Sequence[Any],
 ) -> list[Any]:
-    env: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
+    """Compute steps one after the other, and return the values of `outvars`.
+
+    Args:
+        steps: equations, or other objects that have `invars` and `outvars`.
+        compute: a function of a step and of its operands that returns its results.
+        values: the values of the variables that no step computes.
+    """
 
     def value(v: Any) -> Any:
-        return _compat.literal(v) if isinstance(v, _compat.Literal) else env[v]
+        return _compat.literal(v) if isinstance(v, _compat.Literal) else values[v]
 
-    for equation in jaxpr.eqns:
-        operands, name = [value(v) for v in equation.invars], equation.primitive.name
-        if name in calls:
-            inner = _compat.close_jaxpr(next(iter(_compat.jaxprs_in(equation.params))))
-            found = _run(inner.jaxpr, inner.consts, operands, composed, calls)
-        elif name in composed:
-            found = [composed[name](*operands, **equation.params)]
-        else:
-            found = _compat.equation_results(jaxpr, equation, operands)
-        env.update(zip(equation.outvars, found, strict=True))
-    return [value(v) for v in jaxpr.outvars]
+    for step in steps:
+        values.update(zip(step.outvars, compute(step, [value(v) for v in step.invars]), strict=True))
+    return [value(v) for v in outvars]

@@ -21,7 +21,7 @@ from jsparse.compiler.schedule.search.shared_loops import find_shared_loops
 from jsparse.compiler.schedule.search.statements import shares_cheaply, with_lanes_innermost
 from jsparse.primitives.chain.drafts import ChainError
 from jsparse.primitives.chain.equations import VIEWS
-from jsparse.primitives.chain.expand import COMPOSED, inline_calls, parts_of
+from jsparse.primitives.chain.expand import COMPOSED, inline_calls, parts_of, run_steps
 from jsparse.primitives.chain.recomputation import Recomputation, read
 from jsparse.primitives.chain.translate import Chain, Translation, translate_jaxpr
 
@@ -74,16 +74,11 @@ def _refusal(chain: Chain, as_stored: bool = False) -> str | None:
 def run_groups(closed: Any, operands: Sequence[Any], run: Callable[[Any, Sequence[Any]], Sequence[Any]]) -> list[Any]:
     """Evaluate a closed jaxpr step by step. `run` evaluates the steps that are chains."""
     jaxpr, steps = groups(closed)
-    env: dict[Any, Any] = dict(zip(jaxpr.invars, operands, strict=True))
 
-    def value(v: Any) -> Any:
-        return _compat.literal(v) if isinstance(v, _compat.Literal) else env[v]
+    def compute(step: Step, arguments: Sequence[Any]) -> Sequence[Any]:
+        return (run if step.is_fused else _compat.evaluate_jaxpr)(step.closed, arguments)
 
-    for step in steps:
-        given = [value(v) for v in step.invars]
-        found = run(step.closed, given) if step.is_fused else _compat.evaluate_jaxpr(step.closed, given)
-        env.update(zip(step.outvars, found, strict=True))
-    return [value(v) for v in jaxpr.outvars]
+    return run_steps(steps, compute, dict(zip(jaxpr.invars, operands, strict=True)), jaxpr.outvars)
 
 
 @dataclass
@@ -105,7 +100,7 @@ class _Group:
     moves: bool = False
 
     @property
-    def own(self) -> list[Any]:
+    def results(self) -> list[Any]:
         """The variables that other groups may read from this group: the results of all equations not in `copies`."""
         return [v for e in self.equations if id(e) not in self.copies for v in e.outvars]
 
@@ -142,14 +137,17 @@ class _Grouping:
 
     def steps(self) -> list[Step]:
         before = [_Group([e]) for e in self.jaxpr.eqns if not self.take(e)]
-        wanted, found = set(self.results), list[Step]()
+        read_later, steps = set(self.results), list[Step]()
         for group in reversed([*before, *self.groups]):  # a group returns what later groups read
-            if wanted.isdisjoint(group.own) and not any(e.effects for e in group.equations):
+            if read_later.isdisjoint(group.results) and not any(e.effects for e in group.equations):
                 continue
-            for part, is_fused in reversed(self.split_group(group, wanted)):
-                found.insert(0, self.step(part, is_fused, wanted))
-                wanted.update(part.inputs)
-        return found
+            for part, is_fused in reversed(self.split_group(group, read_later)):
+                outvars, invars = [v for v in part.results if v in read_later], tuple(part.inputs)
+                closed = _compat.sub_jaxpr(self.jaxpr, part.equations, invars, outvars)
+                reason = part.reason if is_fused else ""
+                steps.insert(0, Step(closed, invars, tuple(outvars), is_fused, reason))
+                read_later.update(invars)
+        return steps
 
     def take(self, equation: Any) -> bool:
         """Add an equation to a group, or begin a new group. Return False if the equation should precede all groups."""
@@ -223,9 +221,9 @@ class _Grouping:
         """
         group = self.groups[number]
         assert group.chain is not None
-        own = {id(equation), *map(id, group.equations)}
-        entries = self.recomputation.on_entries.intersection(group.own)
-        return all(v not in self.results and own.issuperset(self.readers.get(v, ())) for v in entries)
+        readers = {id(equation), *map(id, group.equations)}
+        entries = self.recomputation.on_entries.intersection(group.results)
+        return all(v not in self.results and readers.issuperset(self.readers.get(v, ())) for v in entries)
 
     def views(self, number: int, equations: Sequence[Any]) -> list[Any]:
         """Find the equations that make the broadcast numbers and the transposes that `equations` read.
@@ -234,9 +232,9 @@ class _Grouping:
         the group already computes or reads are left out.
         """
         known = self.variables_of(number)
-        wanted = dict.fromkeys(v for e in equations for v in read(e) if v not in known)
-        found = [self.repeated[v] for v in wanted if v in self.repeated]
-        return [*found, *(self.exchanged[v] for v in wanted if v in self.exchanged and _reads_few(equations, v))]
+        missing = dict.fromkeys(v for e in equations for v in read(e) if v not in known)
+        broadcasts = [self.repeated[v] for v in missing if v in self.repeated]
+        return [*broadcasts, *(self.exchanged[v] for v in missing if v in self.exchanged and _reads_few(equations, v))]
 
     def extend_group(self, number: int, copies: Sequence[Any], equation: Any, parts: Any, moves: bool) -> str | None:
         """Add `copies`, which other groups also compute, then an equation. Return the reason for a refusal, or None."""
@@ -247,7 +245,9 @@ class _Grouping:
             for copy in copies:
                 chain.add(copy, parts_of(self.jaxpr, copy))
             chain.add(equation, parts)
-            reason = _refusal(chain.chain(_unread(equations), is_whole=False), not (moves or group.moves))
+            used = {v for e in equations for v in read(e)}
+            unread = [v for e in equations for v in e.outvars if v not in used]
+            reason = _refusal(chain.chain(unread, is_whole=False), not (moves or group.moves))
         except ChainError as error:
             return str(error)
         kept = equation.outvars if group.copies else self.results.intersection(equation.outvars)
@@ -259,43 +259,33 @@ class _Grouping:
             self.made.update(dict.fromkeys(equation.outvars, number))
         return reason
 
-    def split_group(self, group: _Group, wanted: Collection[Any]) -> list[tuple[_Group, bool]]:
+    def split_group(self, group: _Group, read_later: Collection[Any]) -> list[tuple[_Group, bool]]:
         """Split a group into parts. Returns each part with a bool: whether it runs as one kernel.
 
-        The first part is the longest prefix of the group that is a chain and can return all wanted variables. Each
+        The first part is the longest prefix of the group that is a chain and can return all of `read_later`. Each
         later equation is a part of its own. The whole group may be no such chain: a statement whose result other groups
         read cannot be inlined, and may share no loops with the rest.
         """
-        behind: list[_Group] = []
-        wanted = set(wanted)
-        while group.chain is not None and group.equations and self.refusal(group, wanted) is not None:
-            behind.insert(0, _Group([group.equations.pop()]))
-            group.chain = self.translation(group.equations)
-            wanted.update(behind[0].inputs)
+        later_parts: list[_Group] = []
+        read_later = set(read_later)
+        while group.chain is not None and group.equations and self.refusal(group, read_later) is not None:
+            later_parts.insert(0, _Group([group.equations.pop()]))
+            group.chain = Translation()
+            for equation in group.equations:
+                group.chain.add(equation, parts_of(self.jaxpr, equation))
+            read_later.update(later_parts[0].inputs)
         names = [e.primitive.name for e in group.equations]
         several = sum(name not in VIEWS for name in names) > 1 or any(name in COMPOSED for name in names)
         fused = group.chain is not None and several and any(map(_starts, names))
-        return [*([(group, fused)] if names else []), *((other, False) for other in behind)]
+        return [*([(group, fused)] if names else []), *((other, False) for other in later_parts)]
 
-    def refusal(self, group: _Group, wanted: Collection[Any]) -> str | None:
-        """Return the reason why a group cannot be a kernel that returns all wanted variables; None if it can."""
+    def refusal(self, group: _Group, read_later: Collection[Any]) -> str | None:
+        """Return the reason why a group cannot be a kernel that returns all of `read_later`; None if it can."""
         assert group.chain is not None
         try:
-            return _refusal(group.chain.chain([v for v in group.own if v in wanted]))
+            return _refusal(group.chain.chain([v for v in group.results if v in read_later]))
         except ChainError as error:
             return str(error)
-
-    def translation(self, equations: Sequence[Any]) -> Translation:
-        """Translate the equations that are left in a group."""
-        found = Translation()
-        for equation in equations:
-            found.add(equation, parts_of(self.jaxpr, equation))
-        return found
-
-    def step(self, group: _Group, is_fused: bool, wanted: Collection[Any]) -> Step:
-        outvars, invars = [v for v in group.own if v in wanted], tuple(group.inputs)
-        closed = _compat.sub_jaxpr(self.jaxpr, group.equations, invars, outvars)
-        return Step(closed, invars, tuple(outvars), is_fused, group.reason if is_fused else "")
 
 
 def _starts(name: str) -> bool:
@@ -317,9 +307,3 @@ def _reads_few(equations: Sequence[Any], v: object) -> bool:
         return False
     specs = [(e.params["spec"], n) for e in readers for n, x in enumerate(e.invars) if x is v]
     return sum(spec.elements_read(n) for spec, n in specs if n < len(spec.factors)) < size
-
-
-def _unread(equations: Sequence[Any]) -> list[Any]:
-    """Return the variables that some of the equations compute and none of the equations reads."""
-    used = {v for e in equations for v in read(e)}
-    return [v for e in equations for v in e.outvars if v not in used]

@@ -49,20 +49,35 @@ def inline_statements(drafts: Drafts, results: Sequence[str]) -> list[Draft]:
     for name, statement in left.items():
         for tensor in statement.tensors & left.keys():
             readers[tensor].add(name)
-    for name, own in list(left.items()):
-        if name in results or not own.is_pointwise(drafts):
+    for name, inlined in list(left.items()):
+        if name in results or not inlined.is_pointwise(drafts):
             continue
         reading = [left[n] for n in left if n in readers[name]]
-        is_free = own.draft.dtype == "bool" or isinstance(own.draft.value, Access)
-        if any(statement.stays_apart(drafts) for statement in (own, *reading)):
+        is_free = inlined.draft.dtype == "bool" or isinstance(inlined.draft.value, Access)
+        if any(statement.stays_apart(drafts) for statement in (inlined, *reading)):
             continue
-        if (len(reading) == 1 or is_free) and all(own.fits(reader) for reader in reading):
+        if (len(reading) == 1 or is_free) and all(inlined.fits(reader) for reader in reading):
             for reader in reading:
-                reader.put(own)
+                reader.put(inlined)
             del left[name]
-            for tensor in own.tensors & left.keys():
+            for tensor in inlined.tensors & left.keys():
                 readers[tensor] = readers[tensor] - {name} | readers[name]
-    return _live(left, results)
+    # A statement stays if results depend on it, directly or through other statements.
+    needed, live = set(results), list[Draft]()
+    for name, statement in reversed(left.items()):
+        if name in needed:
+            live.insert(0, statement.draft)
+            needed |= statement.tensors
+    return live
+
+
+def parts_of_node(drafts: Drafts, node: Node) -> tuple[Node, ...]:
+    """The nodes of index variables for which a node stands.
+
+    A node over slots stands for the index variables of the pattern's levels and of the dense axes after them.
+    """
+    slots = drafts.variables.slots(node)
+    return (node,) if slots is None else (*drafts.walks[slots.walk].levels, *slots.behind)
 
 
 def _check_ranks(drafts: Drafts, statements: Mapping[str, _Statement]) -> None:
@@ -106,14 +121,14 @@ class _Statement:
             new[access] = settled
         nodes = tuple(leaf for node in draft.nodes for leaf in variables.leaves_of(node))
         every = [*nodes, *(node_of(index) for access in uses for index in access.indices)]
-        found, walks = set[Node](), dict.fromkeys(draft.walks)
+        looped, walks = set[Node](), dict.fromkeys(draft.walks)
         for node in every:
             slots = variables.slots(node)
-            found.update((node,) if slots is None else slots.behind)
+            looped.update((node,) if slots is None else slots.behind)
             walks |= {} if slots is None else {slots.walk: None}
         for number in walks:
-            found.update((*drafts.walks[number].levels, *drafts.walks[number].lead))
-        points = frozenset(n for n in map(variables.find, found) if variables.sizes[n] > 1)
+            looped.update((*drafts.walks[number].levels, *drafts.walks[number].lead))
+        points = frozenset(n for n in map(variables.find, looped) if variables.sizes[n] > 1)
         value = replace_accesses(draft.value, new)
         settled_draft = Draft(draft.tensor, nodes, value, draft.dtype, draft.add, tuple(walks))
         return _Statement(settled_draft, uses, points, _depth(value))
@@ -126,8 +141,8 @@ class _Statement:
     def is_pointwise(self, drafts: Drafts) -> bool:
         """Return whether the statement computes each element at one point only."""
         variables = drafts.variables
-        found = {n for node in self.draft.nodes for n in _parts(drafts, node)}
-        return self.points == frozenset(n for n in map(variables.find, found) if variables.sizes[n] > 1)
+        target_points = {n for node in self.draft.nodes for n in parts_of_node(drafts, node)}
+        return self.points == frozenset(n for n in map(variables.find, target_points) if variables.sizes[n] > 1)
 
     def stays_apart(self, drafts: Drafts) -> bool:
         """Return whether the statement takes no part in inlining.
@@ -144,31 +159,31 @@ class _Statement:
         loses nothing. It must walk all patterns of the statement, or else it also reads zeros between the entries of a
         dense target. The two must have the same points, unless the statement is a copy or both are products.
         """
-        own, other = self.draft, reader.draft
-        alike = all(access == own.access for access in reader.uses if access.tensor == own.tensor)
-        keeps = alike and set(own.walks).issubset(other.walks) and _keeps(own.dtype, other.dtype)
+        draft, other = self.draft, reader.draft
+        alike = all(access == draft.access for access in reader.uses if access.tensor == draft.tensor)
+        keeps = alike and set(draft.walks).issubset(other.walks) and _keeps(draft.dtype, other.dtype)
         if not keeps or self.depth + reader.depth > MOST:
             return False
-        if isinstance(own.value, Access):
+        if isinstance(draft.value, Access):
             return True
         # In a sum of products the scheduler hoists factors out of the sum: none is multiplied again for each term.
-        both = other.add == "+" and _is_product(own.value) and _is_product(other.value)
+        both = other.add == "+" and _is_product(draft.value) and _is_product(other.value)
         return both or self.points == reader.points
 
     def put(self, other: _Statement) -> None:
         """Replace each access to another statement's target by that statement's value, computed once."""
-        own, access = self.draft.value, other.draft.access
+        old, access = self.draft.value, other.draft.access
         count = self.uses.pop(access)
-        if _is_product(own) and _is_product(other.draft.value):
+        if _is_product(old) and _is_product(other.draft.value):
             inner = factors_of(other.draft.value) or ()
-            value = product_of("*", tuple(f for x in factors_of(own) or () for f in (inner if x == access else (x,))))
+            value = product_of("*", tuple(f for x in factors_of(old) or () for f in (inner if x == access else (x,))))
             self.uses.update({x: uses * count for x, uses in other.uses.items()})
         else:
             name = other.draft.tensor
             value = (
-                _replace_access(own, access, other.draft.value)
+                _replace_access(old, access, other.draft.value)
                 if count == 1
-                else (Let(name, other.draft.value, replace_accesses(own, {access: Local(name)})))
+                else (Let(name, other.draft.value, replace_accesses(old, {access: Local(name)})))
             )
             self.uses.update(other.uses)
             self.depth += other.depth
@@ -184,11 +199,6 @@ def _depth(value: Scalar) -> int:
         case Let(value=inner, body=body):
             return 1 + max(_depth(inner), _depth(body))
     return 1
-
-
-def _parts(drafts: Drafts, node: Node) -> tuple[Node, ...]:
-    slots = drafts.variables.slots(node)
-    return (node,) if slots is None else (*drafts.walks[slots.walk].levels, *slots.behind)
 
 
 def _is_product(value: Scalar) -> bool:
@@ -219,20 +229,10 @@ def _replace_access(value: Scalar, access: Access, new: Scalar) -> Scalar:
         case Access():
             return new if value == access else value
         case Apply(operation=operation, arguments=arguments):
-            found = tuple(_replace_access(x, access, new) for x in arguments)
-            return value if all(map(is_, found, arguments)) else Apply(operation, found)
+            replaced = tuple(_replace_access(x, access, new) for x in arguments)
+            return value if all(map(is_, replaced, arguments)) else Apply(operation, replaced)
         case Rounded(value=inner, dtype=dtype):
             return Rounded(_replace_access(inner, access, new), dtype)
         case Let(name=name, value=inner, body=body):
             return Let(name, _replace_access(inner, access, new), _replace_access(body, access, new))
     return value
-
-
-def _live(left: dict[str, _Statement], results: Sequence[str]) -> list[Draft]:
-    """Return the statements on which results depend, directly or through other statements."""
-    wanted, found = set(results), list[Draft]()
-    for name, statement in reversed(left.items()):
-        if name in wanted:
-            found.insert(0, statement.draft)
-            wanted |= statement.tensors
-    return found

@@ -82,29 +82,29 @@ class Recomputation:
 
     def values(self, sums: Sequence[Any], is_there: Callable[[Any], bool] = lambda _: False) -> list[Any]:
         """The equations that compute the values of entries that `sums` read, directly or indirectly."""
-        found = dict[int, Any]()
+        makers = dict[int, Any]()
 
         def collect(reader: Any) -> None:
             for v in read(reader):
                 maker = self.makers.get(v)
-                if maker is not None and v in self.on_entries and not is_there(v) and id(maker) not in found:
+                if maker is not None and v in self.on_entries and not is_there(v) and id(maker) not in makers:
                     collect(maker)
-                    found[id(maker)] = maker
+                    makers[id(maker)] = maker
 
         for equation in sums:
             collect(equation)
-        return list(found.values())
+        return list(makers.values())
 
     def bytes_of_rows(self, equation: Any) -> int:
         """The bytes of dense rows that an equation reads for all entries."""
         spec = _spec(equation)
         if spec is None or not spec.walks:
             return 0
-        levels, sizes, found = {v for walk in spec.walks for v in walk.indices}, dict(spec.sizes), 0
+        levels, sizes, of_entry = {v for walk in spec.walks for v in walk.indices}, dict(spec.sizes), 0
         for v, term in zip(equation.invars, spec.factors, strict=False):
             if term.on is None and not isinstance(v, _compat.Literal) and v not in self.repeated:
-                found += prod(sizes[x] for x in term.before if x not in levels) * v.aval.dtype.itemsize
-        return found * max(walk.pattern.nse for walk in spec.walks)
+                of_entry += prod(sizes[x] for x in term.before if x not in levels) * v.aval.dtype.itemsize
+        return of_entry * max(walk.pattern.nse for walk in spec.walks)
 
 
 def _spec(equation: Any) -> Spec | None:

@@ -21,7 +21,8 @@ from jsparse.notation import Access, IndexVar
 from jsparse.primitives.chain.drafts import ChainError, Draft, Drafts, View, check_padding, node_of
 from jsparse.primitives.chain.equations import Value, draft_equation, view_of
 from jsparse.primitives.chain.expand import parts_of
-from jsparse.primitives.chain.inline import inline_statements
+from jsparse.primitives.chain.inline import inline_statements, parts_of_node
+from jsparse.primitives.chain.recomputation import read
 from jsparse.primitives.chain.variables import Node
 from jsparse.primitives.spec import PatternAccess
 
@@ -90,13 +91,13 @@ class Chain:
 @memoize_weakly
 def translate_jaxpr(closed: Any) -> Chain | ChainError:
     """Translate a closed jaxpr without constants to a chain. Returns the chain, or the reason why there is none."""
-    jaxpr, found = closed.jaxpr, Translation()
+    jaxpr, translation = closed.jaxpr, Translation()
     for v in jaxpr.invars:
-        found.take(v)
+        translation.take(v)
     try:
         for equation in jaxpr.eqns:
-            found.add(equation, parts_of(jaxpr, equation))
-        return found.chain(jaxpr.outvars)
+            translation.add(equation, parts_of(jaxpr, equation))
+        return translation.chain(jaxpr.outvars)
     except ChainError as error:
         return error
 
@@ -113,9 +114,9 @@ class Translation:
 
     def copy(self) -> Translation:
         """A copy that can grow independently of the original."""
-        found = Translation()
-        found.drafts, found.invars, found._env = self.drafts.copy(), list(self.invars), dict(self._env)
-        return found
+        other = Translation()
+        other.drafts, other.invars, other._env = self.drafts.copy(), list(self.invars), dict(self._env)
+        return other
 
     def take(self, v: Any) -> None:
         """Make a variable an argument."""
@@ -130,13 +131,14 @@ class Translation:
         `parts` is the expanded jaxpr of an equation that calls a function (`expand.parts_of`). Raises ChainError if the
         equation cannot be part of a chain.
         """
-        for v in _variables(equation):
+        arguments = dict.fromkeys(read(equation))
+        for v in arguments:
             if v not in self._env:
                 self.take(v)
         if parts is None:
             _draft(self.drafts, equation, self._env)
             return
-        inside = dict(zip(parts.jaxpr.invars, (self._env[v] for v in _variables(equation)), strict=True))
+        inside = dict(zip(parts.jaxpr.invars, (self._env[v] for v in arguments), strict=True))
         for part in parts.jaxpr.eqns:
             _draft(self.drafts, part, inside)
         self._env |= {v: _value(x, inside) for v, x in zip(equation.outvars, parts.jaxpr.outvars, strict=True)}
@@ -156,11 +158,6 @@ class Translation:
         if not statements:
             raise ChainError("nothing is computed")
         return _Named(self.drafts, self.invars, statements, written).chain(views, is_whole)
-
-
-def _variables(equation: Any) -> list[Any]:
-    """The variables that an equation reads, each once."""
-    return list(dict.fromkeys(v for v in equation.invars if not isinstance(v, _compat.Literal)))
 
 
 def _draft(drafts: Drafts, equation: Any, env: dict[Any, Value]) -> None:
@@ -190,41 +187,44 @@ class _Named:
 
     def name(self, node: Node) -> IndexVar:
         """Name an index variable. Levels are named i, j, k, …"""
-        found = self.drafts.variables.find(node)
-        if found not in self.names:
+        representative = self.drafts.variables.find(node)
+        if representative not in self.names:
             letters = "ijklmnpqrstuvwxyzabcdefgho"
             number = len(self.names)
-            self.names[found] = letters[number] if number < len(ascii_lowercase) else f"v{number}"
-        return self.names[found]
+            self.names[representative] = letters[number] if number < len(ascii_lowercase) else f"v{number}"
+        return self.names[representative]
 
     def chain(self, views: Sequence[View], is_whole: bool) -> Chain:
         statements = tuple(self.statement(draft) for draft in self.statements)
         targets = tuple(self.target_type(draft) for draft in self.statements)
-        order = [draft.tensor for draft in self.statements if draft.tensor in self.written]
+        results, variables = [draft for draft in self.statements if draft.tensor in self.written], self.drafts.variables
+        order = [draft.tensor for draft in results]
         used = [self.drafts.walks[n] for n in self.walks]
         problem = Problem(
             statements,
             (*targets, *self.operands.values()),
             tuple(pattern_type(walk.access.stored, len(walk.lead)) for walk in used),
-            tuple((name, self.drafts.variables.sizes[node]) for node, name in self.names.items()),
+            tuple((name, variables.sizes[node]) for node, name in self.names.items()),
             tuple(tuple(map(self.name, (*walk.lead, *walk.levels))) for walk in used),
             temporaries=tuple(draft.tensor for draft in self.statements if draft.tensor not in self.written),
         )
-        results = [draft for draft in self.statements if draft.tensor in self.written]
         problem, stored = in_shared_order(problem, [walk.access.stored for walk in used], is_whole)
         return Chain(
             problem,
             tuple(walk.access for walk in used),
             stored,
-            tuple(self.operand(*key) for key in self.operands),
+            tuple(
+                Operand(int(name[1:]), _merge_slot_axes(sizes, [walk is not None for walk in on]))
+                for name, on, sizes in self.operands
+            ),
             tuple(tuple(int(name[1:]) for name in walk.index) for walk in used),
             tuple(map(self.shape, results)),
-            tuple(self.buffer(draft) for draft in results),
+            tuple(
+                _merge_slot_axes(self.shape(draft), [variables.slots(node) is not None for node in draft.nodes])
+                for draft in results
+            ),
             tuple(self.result(view, order) for view in views),
         )
-
-    def operand(self, name: str, on: Sequence[int | None], sizes: Sequence[int]) -> Operand:
-        return Operand(int(name[1:]), _merge_slot_axes(sizes, [walk is not None for walk in on]))
 
     def result(self, view: View, order: Sequence[str]) -> Result:
         """Return how a result is made from a kernel's result.
@@ -241,11 +241,6 @@ class _Named:
 
     def shape(self, draft: Draft) -> tuple[int, ...]:
         return tuple(self.drafts.variables.sizes[node] for node in draft.nodes)
-
-    def buffer(self, draft: Draft) -> tuple[int, ...]:
-        return _merge_slot_axes(
-            self.shape(draft), [self.drafts.variables.slots(node) is not None for node in draft.nodes]
-        )
 
     def statement(self, draft: Draft) -> Statement:
         value = replace_accesses(draft.value, {access: self.access(access) for access in accesses_of(draft.value)})
@@ -268,34 +263,24 @@ class _Named:
         return Access(tensor, self.indices(nodes))
 
     def indices(self, nodes: Sequence[Node]) -> tuple[IndexVar, ...]:
-        """Return the names of the index variables for which nodes stand.
-
-        A node over slots stands for the index variables of the pattern's levels and of the dense axes after them.
-        """
-        found: list[IndexVar] = []
-        for node in nodes:
-            slots = self.drafts.variables.slots(node)
-            if slots is None:
-                found.append(self.name(node))
-            else:
-                found += map(self.name, (*self.drafts.walks[slots.walk].levels, *slots.behind))
-        return tuple(found)
+        """Return the names of the index variables for which nodes stand."""
+        return tuple(self.name(part) for node in nodes for part in parts_of_node(self.drafts, node))
 
     def axes(self, nodes: Sequence[Node]) -> tuple[Axis, ...]:
         """Return the storage axes of an array whose axes are these nodes."""
-        found: list[Axis] = []
+        axes: list[Axis] = []
         dim = 0
         for node in nodes:
             slots = self.drafts.variables.slots(node)
             if slots is None:
-                found.append(Dense(dim))
+                axes.append(Dense(dim))
                 dim += 1
                 continue
             count = len(self.drafts.walks[slots.walk].levels)
-            found.append(Positions(self.walks.index(slots.walk), tuple(range(dim, dim + count))))
-            found += (Dense(dim + count + n) for n in range(len(slots.behind)))
+            axes.append(Positions(self.walks.index(slots.walk), tuple(range(dim, dim + count))))
+            axes += (Dense(dim + count + n) for n in range(len(slots.behind)))
             dim += count + len(slots.behind)
-        return tuple(found)
+        return tuple(axes)
 
     def target_type(self, draft: Draft) -> TensorType:
         """The type of a target. A temporary has the dtype in which its statement computes, so it is not rounded."""

@@ -40,11 +40,11 @@ class Variables:
 
     def copy(self) -> Variables:
         """A copy that can grow independently of the original."""
-        found = Variables()
-        found.sizes, found._parents = list(self.sizes), list(self._parents)
-        found._slots, found._parts, found._different = dict(self._slots), dict(self._parts), set(self._different)
-        found._coordinates = set(self._coordinates)
-        return found
+        other = Variables()
+        other.sizes, other._parents = list(self.sizes), list(self._parents)
+        other._slots, other._parts, other._different = dict(self._slots), dict(self._parts), set(self._different)
+        other._coordinates = set(self._coordinates)
+        return other
 
     def new(self, size: int, slots: Slots | None = None) -> Node:
         """A new node, which runs over `size` coordinates or slots."""
@@ -72,10 +72,8 @@ class Variables:
 
         Returns the representatives of the last parts. If the node is not divided, that is its own representative.
         """
-        found = self.find(node)
-        return (
-            tuple(n for part in self._parts[found] for n in self.leaves_of(part)) if found in self._parts else (found,)
-        )
+        node = self.find(node)
+        return tuple(n for part in self._parts[node] for n in self.leaves_of(part)) if node in self._parts else (node,)
 
     def find(self, node: Node) -> Node:
         """The representative of the nodes that are united with this one."""
@@ -135,9 +133,5 @@ class Variables:
         if self._slots and any(self.find(node) in self._slots for node in self._coordinates):
             return True
         if self._parts:
-            return any(not _are_apart(*map(self.leaves_of, pair)) for pair in self._different)
+            return any(not {*self.leaves_of(a)}.isdisjoint(self.leaves_of(b)) for a, b in self._different)
         return any(len({self.find(node) for node in pair}) < 2 for pair in self._different)
-
-
-def _are_apart(first: tuple[Node, ...], second: tuple[Node, ...]) -> bool:
-    return set(first).isdisjoint(second)

@@ -28,7 +28,10 @@ def lower_on_devices(primitive: Primitive, lower: Callable[..., Any]) -> Callabl
 
     def lower_by_rule(ctx: Any, *operands: ir.Value, **params: object) -> Sequence[ir.Value]:
         devices = _compat.devices_of(ctx)
-        if devices == 1 or _compat.is_for_export(ctx) or _is_placed(ctx):
+        mesh = _compat.mesh_of_types(ctx.avals_in)
+        # On explicit axes, the types of operands say how they are divided.
+        is_explicit = not mesh.empty and _compat.explicit_axes(mesh) == {*mesh.axis_names}
+        if devices == 1 or _compat.is_for_export(ctx) or is_explicit:
             return lower(ctx, *operands, **params)
         rule = rule_of(primitive, ctx.avals_in, ctx.avals_out, params)
         if rule is None or not rule.labels:
@@ -46,12 +49,6 @@ def lower_on_devices(primitive: Primitive, lower: Callable[..., Any]) -> Callabl
         )
 
     return lower_by_rule
-
-
-def _is_placed(ctx: Any) -> bool:
-    """Whether the types of operands say how they are divided: all axes of their mesh are explicit."""
-    mesh = _compat.mesh_of_types(ctx.avals_in)
-    return not mesh.empty and _compat.explicit_axes(mesh) == {*mesh.axis_names}
 
 
 def _settings() -> tuple[Settings, bool]:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -43,12 +43,12 @@ def _of_einsum(operands: Operands, results: Operands, params: Params) -> Shardin
         whole, sums = whole | sums, set()
 
     def local(shards: Operands, division: Division) -> Operands:
-        own = resize_spec(spec, division)
+        local_spec = resize_spec(spec, division)
         if not any(map(division.of, sums)):
-            return [einsum_p.bind(*shards, spec=own)]
-        wide = replace(own, dtype=arithmetic_dtype(results[0].dtype.name))  # rounded once, after the reduction
-        found = einsum_p.bind(*shards, spec=wide)
-        return [division.reduce_parts(found, sorted(sums), _reduction(spec)).astype(results[0].dtype)]
+            return [einsum_p.bind(*shards, spec=local_spec)]
+        wide = replace(local_spec, dtype=arithmetic_dtype(results[0].dtype.name))  # rounded once, after the reduction
+        part = einsum_p.bind(*shards, spec=wide)
+        return [division.reduce_parts(part, sorted(sums), _reduction(spec)).astype(results[0].dtype)]
 
     return ShardingRule(tuple(_operand_labels(spec, whole)), (_labels(spec.result, whole),), local)
 
@@ -99,16 +99,16 @@ def _of_sum(operands: Operands, results: Operands, params: Params) -> ShardingRu
     work: Sum = params["work"]
     classes, arrays = Classes(), (*operands, *results)
     axes = [tuple((n, axis) for axis in range(x.ndim)) for n, x in enumerate(arrays)]
-    for number, (spec, own) in enumerate(zip(work.specs, work.numbers, strict=True)):
+    for number, (spec, of_term) in enumerate(zip(work.specs, work.numbers, strict=True)):
         whole = whole_variables(spec)
         # A sum over devices of one term would have to be added to the others.
         summed = {v for term in spec.factors for v in term.before}.difference(spec.result.before)
         terms = [*_operand_labels(spec, whole | summed), _labels(spec.result, whole)]
-        index = [arrays[n].shape for n in own[len(spec.factors) :]]
+        index = [arrays[n].shape for n in of_term[len(spec.factors) :]]
         shapes = [*map(spec.shape, spec.factors), *index, spec.shape(spec.result)]
-        for labels, shape, n in zip(terms, shapes, [*own, len(operands)], strict=True):
-            given, wanted = labels_of_reshape(arrays[n].shape, shape)
-            classes.merge_all(axes[n], tuple(None if axis is None else (n, axis) for axis in given))
+        for labels, shape, n in zip(terms, shapes, [*of_term, len(operands)], strict=True):
+            kept, wanted = labels_of_reshape(arrays[n].shape, shape)
+            classes.merge_all(axes[n], tuple(None if axis is None else (n, axis) for axis in kept))
             classes.merge_all(
                 tuple(None if v is None else (number, v) for v in labels),
                 tuple(None if axis is None else (n, axis) for axis in wanted),
@@ -124,8 +124,8 @@ def _of_sum(operands: Operands, results: Operands, params: Params) -> ShardingRu
 
     *of_operands, of_result = map(classes.labels, axes)
     inner = [[(classes.find((n, v)), size) for v, size in spec.sizes] for n, spec in enumerate(work.specs)]
-    named = [[(label, size) for label, size in own if label is not None] for own in inner]
-    steps = tuple(frozenset(label for label, _ in own) for own in named)
+    named = [[(label, size) for label, size in of_term if label is not None] for of_term in inner]
+    steps = tuple(frozenset(label for label, _ in of_term) for of_term in named)
     return ShardingRule(tuple(of_operands), (of_result,), local, steps, tuple(chain(*named)))
 
 
@@ -153,8 +153,7 @@ def _of_entries(operands: Operands, results: Operands, params: Params) -> Shardi
 
     def local(shards: Operands, division: Division) -> Operands:
         lead = tuple(division.part(size, n) for n, size in enumerate(work.lead))
-        found: Operands = entries_p.bind(*shards, work=replace(work, lead=lead))
-        return found
+        return cast(Operands, entries_p.bind(*shards, work=replace(work, lead=lead)))
 
     return ShardingRule(_leading(operands, len(work.lead)), _leading(results, len(work.lead)), local)
 
@@ -164,14 +163,13 @@ def _of_routine(operands: Operands, results: Operands, params: Params) -> Shardi
     count = int(routine.is_batched)
 
     def local(shards: Operands, division: Division) -> Operands:
-        own = dict(params)
+        changed = dict(params)
         if count:
             labels = _leading(results, count)
             shapes = (division.shape(x.shape, of) for x, of in zip(results, labels, strict=True))
-            own["results"] = tuple((shape, x.dtype) for shape, x in zip(shapes, results, strict=True))
-            own["routine"] = replace(routine, params=with_batch_of(routine.params, own["results"][0][0][0]))
-        found: Operands = routine_p.bind(*shards, **own)
-        return found
+            changed["results"] = tuple((shape, x.dtype) for shape, x in zip(shapes, results, strict=True))
+            changed["routine"] = replace(routine, params=with_batch_of(routine.params, changed["results"][0][0][0]))
+        return cast(Operands, routine_p.bind(*shards, **changed))
 
     return ShardingRule(_leading(operands, count), _leading(results, count), local)
 

@@ -24,20 +24,20 @@ def labels_of_reshape(shape: Sequence[int], other: Sequence[int]) -> tuple[Label
 
     Axes that are split or merged are divided by their outermost part, so that each device has the same elements.
     """
-    given, wanted = ([n for n, size in enumerate(own) if size != 1] for own in (shape, other))
+    axes, other_axes = ([n for n, size in enumerate(own) if size != 1] for own in (shape, other))
     is_empty = 0 in (*shape, *other)
-    groups = () if is_empty else pair_axes([shape[n] for n in given], [other[n] for n in wanted])
-    label = {wanted[after[0]]: given[before[0]] for before, after in groups}  # axis of `other` → axis of `shape`
+    groups = () if is_empty else pair_axes([shape[n] for n in axes], [other[n] for n in other_axes])
+    label = {other_axes[after[0]]: axes[before[0]] for before, after in groups}  # axis of `other` → axis of `shape`
     kept = {*label.values()}
     return tuple(n if n in kept else None for n in range(len(shape))), tuple(map(label.get, range(len(other))))
 
 
 def sharding_of_reshaped(x: jax.core.ShapedArray, shape: tuple[int, ...]) -> jax.sharding.NamedSharding:
     """The sharding of an array of type `x` in another shape, where it can stay as it is; other axes become whole."""
-    given, wanted = labels_of_reshape(x.shape, shape)
+    labels, others = labels_of_reshape(x.shape, shape)
     mesh, names = x.sharding.mesh, _compat.mesh_axes(x.sharding.spec, x.ndim)
-    division = Division(dict(zip(given, names, strict=True)), dict(mesh.shape))
-    even = (label if size % division.count(label) == 0 else None for label, size in zip(wanted, shape, strict=True))
+    division = Division(dict(zip(labels, names, strict=True)), dict(mesh.shape))
+    even = (label if size % division.count(label) == 0 else None for label, size in zip(others, shape, strict=True))
     return jax.sharding.NamedSharding(mesh, division.spec(tuple(even)))
 
 
@@ -61,30 +61,30 @@ def _rule_of_labels(
 
 
 def _bind(primitive: Primitive, shards: Operands, params: Params) -> Operands:
-    found = primitive.bind(*shards, **params)
-    return found if primitive.multiple_results else [found]
+    results = primitive.bind(*shards, **params)
+    return results if primitive.multiple_results else [results]
 
 
 def _broadcast(primitive: Primitive, operands: Operands, results: Operands, params: Params) -> ShardingRule:
     (x, *_), (out,) = operands, results
     at = params["broadcast_dimensions"]
     labels: Labels = tuple(range(out.ndim))
-    given = tuple(n if x.shape[axis] == out.shape[n] else None for axis, n in enumerate(at))
+    of_operand = tuple(n if x.shape[axis] == out.shape[n] else None for axis, n in enumerate(at))
 
     def local(shards: Operands, division: Division) -> Operands:
         return _bind(primitive, shards, {**params, "shape": division.shape(out.shape, labels)})
 
-    return ShardingRule((given, *((None,) * y.ndim for y in operands[1:])), (labels,), local)
+    return ShardingRule((of_operand, *((None,) * y.ndim for y in operands[1:])), (labels,), local)
 
 
 def _reshape(primitive: Primitive, operands: Operands, results: Operands, params: Params) -> ShardingRule:
     (x, *others), (out,) = operands, results
-    given, wanted = labels_of_reshape(x.shape, out.shape)
+    of_operand, of_result = labels_of_reshape(x.shape, out.shape)
 
     def local(shards: Operands, division: Division) -> Operands:
-        return [shards[0].reshape(division.shape(out.shape, wanted))]
+        return [shards[0].reshape(division.shape(out.shape, of_result))]
 
-    return ShardingRule((given, *((None,) * y.ndim for y in others)), (wanted,), local)
+    return ShardingRule((of_operand, *((None,) * y.ndim for y in others)), (of_result,), local)
 
 
 def _transpose(primitive: Primitive, operands: Operands, results: Operands, params: Params) -> ShardingRule:
@@ -109,12 +109,12 @@ def _dot(primitive: Primitive, operands: Operands, results: Operands, params: Pa
     for a, b in zip((*left, *left_batch), (*right, *right_batch), strict=True):
         of_y[b] = of_x[a]
     batch, summed = [of_x[n] for n in left_batch], [of_x[n] for n in left]
-    rest = [label for label in (*of_x, *of_y) if label not in batch and label not in summed]
+    kept = [label for label in (*of_x, *of_y) if label not in batch and label not in summed]
 
     def local(shards: Operands, division: Division) -> Operands:
         return [division.reduce_parts(out, summed, "+") for out in _bind(primitive, shards, params)]
 
-    return ShardingRule((tuple(of_x), tuple(of_y)), ((*batch, *rest),), local)
+    return ShardingRule((tuple(of_x), tuple(of_y)), ((*batch, *kept),), local)
 
 
 DENSE_RULES: Mapping[str, DenseRule] = {

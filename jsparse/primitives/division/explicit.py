@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import jax
 
@@ -17,7 +17,7 @@ from jsparse import _compat
 from jsparse._compat import Primitive, ir
 from jsparse.errors import ShardingError
 from jsparse.primitives.division.axes import rule_of
-from jsparse.primitives.division.rule import Division, Labels, Params, ShardingRule
+from jsparse.primitives.division.rule import Division, Params, ShardingRule
 from jsparse.primitives.spec import Operands, Spec
 from jsparse.settings import config
 
@@ -27,14 +27,11 @@ def with_shardings(primitive: Primitive, operands: Operands, results: Operands, 
     rule = rule_of(primitive, operands, results, params)
     division = divide(primitive, rule, operands, params)
     mesh = _compat.mesh_of_types(operands)
+    every = [(None,) * x.ndim for x in results] if rule is None else rule.results
     return [
         x.update(sharding=jax.sharding.NamedSharding(mesh, division.spec(labels)))
-        for x, labels in zip(results, _results(rule, results), strict=True)
+        for x, labels in zip(results, every, strict=True)
     ]
-
-
-def _results(rule: ShardingRule | None, results: Operands) -> Sequence[Labels]:
-    return [(None,) * x.ndim for x in results] if rule is None else rule.results
 
 
 def divide(primitive: Primitive, rule: ShardingRule | None, operands: Operands, params: Params) -> Division:
@@ -107,8 +104,8 @@ def lower_divided(primitive: Primitive, rule: Callable[..., Any]) -> Callable[..
             return rule(ctx, *operands, **params)
 
         def compute(*arrays: jax.Array) -> Operands | jax.Array:
-            found = _map_shards(primitive, arrays, ctx.avals_out, params)
-            return found if primitive.multiple_results else found[0]
+            results = _map_shards(primitive, arrays, ctx.avals_out, params)
+            return results if primitive.multiple_results else results[0]
 
         return _compat.lower_as(compute, primitive.multiple_results)(ctx, *operands)
 
@@ -131,5 +128,4 @@ def _map_shards(primitive: Primitive, arrays: Operands, results: Operands, param
             axis_names=_compat.explicit_axes(mesh),  # others are left to XLA
             check_vma=False,
         )
-        found: Operands = compute(*cut)
-    return found
+        return cast(Operands, compute(*cut))

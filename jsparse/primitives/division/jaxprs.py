@@ -11,7 +11,7 @@ from jsparse import _compat
 from jsparse._compat import Primitive
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import memoize_weakly
-from jsparse.primitives.chain.expand import without_calls
+from jsparse.primitives.chain.expand import run_steps, without_calls
 from jsparse.primitives.division.rule import Classes, Division, Labels, Params, ShardingRule
 from jsparse.primitives.spec import Operands
 
@@ -40,20 +40,17 @@ class JaxprRule:
 
     def compute(self, shards: Operands, division: Division) -> Operands:
         """Evaluate the jaxpr on shards."""
-        env: dict[Any, Any] = dict(zip(self.jaxpr.invars, shards, strict=True))
+        rules = dict(zip(map(id, self.jaxpr.eqns), self.rules, strict=True))
 
-        def value(v: Any) -> Any:
-            return _compat.literal(v) if isinstance(v, _compat.Literal) else env[v]
-
-        for equation, ruled in zip(self.jaxpr.eqns, self.rules, strict=True):
-            operands = [value(v) for v in equation.invars]
+        def compute(equation: Any, operands: list[Any]) -> Operands:
+            ruled = rules[id(equation)]
             if ruled is None:
-                results = _compat.equation_results(self.jaxpr, equation, operands)
-            else:
-                rule, labels = ruled
-                results = list(rule.local(operands, division.under(labels)))
-            env.update(zip(equation.outvars, results, strict=True))
-        return [value(v) for v in self.jaxpr.outvars]
+                return _compat.equation_results(self.jaxpr, equation, operands)
+            rule, labels = ruled
+            return rule.local(operands, division.under(labels))
+
+        values = dict(zip(self.jaxpr.invars, shards, strict=True))
+        return run_steps(self.jaxpr.eqns, compute, values, self.jaxpr.outvars)
 
 
 @memoize_weakly
@@ -62,12 +59,13 @@ def rule_of_jaxpr(closed: Any, rule_of: RuleOf) -> JaxprRule:
     jaxpr, classes = without_calls(closed).jaxpr, Classes()
     rules = list[tuple[int, ShardingRule] | None]()
     for number, equation in enumerate(jaxpr.eqns):
-        own = rule_of(
+        rule = rule_of(
             equation.primitive, [v.aval for v in equation.invars], [v.aval for v in equation.outvars], equation.params
         )
-        rules.append(None if own is None else (number, own))
-        of = [None] * (len(equation.invars) + len(equation.outvars)) if own is None else [*own.operands, *own.results]
-        for v, labels in zip((*equation.invars, *equation.outvars), of, strict=True):
+        rules.append(None if rule is None else (number, rule))
+        variables = (*equation.invars, *equation.outvars)
+        of = [None] * len(variables) if rule is None else [*rule.operands, *rule.results]
+        for v, labels in zip(variables, of, strict=True):
             seen = (None,) * v.aval.ndim if labels is None else labels
             classes.merge_all(_axes(v), tuple(None if label is None else (number, label) for label in seen))
     for v in dict.fromkeys(
@@ -75,11 +73,11 @@ def rule_of_jaxpr(closed: Any, rule_of: RuleOf) -> JaxprRule:
     ):
         classes.separate(_axes(v))
     named = tuple(
-        None if own is None else (own[1], {label: classes.find((own[0], label)) for label in own[1].labels})
-        for own in rules
+        None if rule is None else (rule[1], {label: classes.find((rule[0], label)) for label in rule[1].labels})
+        for rule in rules
     )
-    operands, results = (tuple(classes.labels(_axes(v)) for v in own) for own in (jaxpr.invars, jaxpr.outvars))
-    steps = tuple(frozenset(own[1].values()) - {None} for own in named if own is not None)
+    operands, results = (tuple(classes.labels(_axes(v)) for v in rule) for rule in (jaxpr.invars, jaxpr.outvars))
+    steps = tuple(frozenset(rule[1].values()) - {None} for rule in named if rule is not None)
     every = dict.fromkeys(v for e in jaxpr.eqns for v in e.outvars)
     inner = {(classes.find(label), size) for v in every for label, size in zip(_axes(v), v.aval.shape, strict=True)}
     sizes = tuple((label, size) for label, size in inner if label is not None)

@@ -66,10 +66,10 @@ def sort_distinct(
     inputs = lax.iota(order_dtype, live.shape[0])
     # A size is more than any coordinate.
     keys = [jnp.where(live, column, size) for column, size in zip(columns, sizes, strict=True)]
-    *found, order = lax.sort((*keys, inputs), num_keys=len(keys), is_stable=True)
+    *ordered, order = lax.sort((*keys, inputs), num_keys=len(keys), is_stable=True)
     count = live.sum(dtype=order_dtype)
-    begins = (inputs == 0) | differs(found)
-    return SortedTuples(tuple(found), order, begins & (inputs < count), count)
+    begins = (inputs == 0) | differs(ordered)
+    return SortedTuples(tuple(ordered), order, begins & (inputs < count), count)
 
 
 def differs(columns: Sequence[jax.Array]) -> jax.Array:
@@ -113,11 +113,11 @@ def assemble_arrays(columns: Sequence[jax.Array], count: jax.Array, type_: Dynam
     arrays: list[jax.Array] = []
     lengths = iter(type_.array_lengths)
     for chain in type_.format.chains:
-        own = [jnp.where(live, columns[level].astype(dtype), 0) for level in chain]
+        coordinates = [jnp.where(live, columns[level].astype(dtype), 0) for level in chain]
         first = type_.format.levels[chain[0]]
-        before, state = state, _enter_chain(state, first.kind, type_.shape[first.dim], own)
-        arrays += [_array(role, next(lengths), before, state, own[0]) for role in first.kind.arrays]
-        arrays += [_coordinates(next(lengths), state, column) for column in own[1:]]
+        before, state = state, _enter_chain(state, first.kind, type_.shape[first.dim], coordinates)
+        arrays += [_array(role, next(lengths), before, state, coordinates[0]) for role in first.kind.arrays]
+        arrays += [_coordinates(next(lengths), state, column) for column in coordinates[1:]]
     most = np.iinfo(type_.index_dtype).max  # a number that does not fit becomes this one
     room = slots_with_room(type_)
     slots = jnp.where(live & (state.positions < room), state.positions, -1).astype(slot_dtype)
@@ -166,7 +166,10 @@ def _enter_chain(above: _Tuples, kind: LevelKind, size: int, chain: Sequence[jax
     column = chain[0]
     begins = above.begins | (above.live & differs(chain))
     if kind.is_full:
-        positions = _multiply_bounded(above.positions, size, column)
+        # A position that is too large becomes the largest one.
+        far = _far(column.dtype)
+        fits = above.positions <= lax.div(far - column, jnp.full_like(column, max(size, 1)))
+        positions = jnp.where(fits, above.positions * size + column, far)
     elif kind.stores_runs:
         steps = jnp.where(above.begins, 1, column - _before(column))
         first = lax.iota(np.int32, column.shape[0]) == 0
@@ -206,14 +209,6 @@ def _before(column: jax.Array) -> jax.Array:
 def _far(dtype: np.dtype) -> int:
     """Return the largest position that the dtype represents, or 2**62 if that is smaller."""
     return min(FAR, np.iinfo(dtype).max)
-
-
-def _multiply_bounded(parents: jax.Array, size: int, column: jax.Array) -> jax.Array:
-    """Return parents * size + column, but at most the largest position."""
-    far = _far(parents.dtype)
-    room = far - column
-    fits = parents <= lax.div(room, jnp.full_like(room, max(size, 1)))
-    return jnp.where(fits, parents * size + column, far)
 
 
 def _running_sum(steps: jax.Array) -> jax.Array:

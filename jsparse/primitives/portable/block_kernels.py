@@ -105,16 +105,16 @@ def _has_triton() -> bool:
     return True
 
 
-def _by_triton(given: Blocks, interpret: bool) -> jax.Array:
+def _by_triton(blocks: Blocks, interpret: bool) -> jax.Array:
     from jax.experimental.pallas import triton  # noqa: PLC0415
 
-    (targets, n, k, m), entries = given.sizes, given.entries
+    (targets, n, k, m), entries = blocks.sizes, blocks.entries
     tiles = (min(64, max(16, pl.next_power_of_2(n))), min(64, k), min(64, m))
-    operands = _operands(given, (entries.pointers, entries.slots, entries.sources), tiles[0])
+    operands = _operands(blocks, (entries.pointers, entries.slots, entries.sources), tiles[0])
     padded = operands[-2].shape[1]
     out = pl.pallas_call(
-        partial(_sum_of_a_tile, tiles=tiles, steps=k // tiles[1], is_transposed=given.is_transposed),
-        out_shape=_compat.varying_like(operands[0], (targets, padded, m), given.dtype),
+        partial(_sum_of_a_tile, tiles=tiles, steps=k // tiles[1], is_transposed=blocks.is_transposed),
+        out_shape=_compat.varying_like(operands[0], (targets, padded, m), blocks.dtype),
         grid=(targets, padded // tiles[0], m // tiles[2]),
         out_specs=pl.BlockSpec((None, tiles[0], tiles[2]), lambda t, n, m: (t, n, m)),
         compiler_params=triton.CompilerParams(num_warps=4, num_stages=2),
@@ -153,32 +153,32 @@ def _sum_of_a_tile(
 # ---- TPU
 
 
-def _by_mosaic(given: Blocks, interpret: bool) -> jax.Array:
+def _by_mosaic(blocks: Blocks, interpret: bool) -> jax.Array:
     from jax.experimental.pallas import tpu  # noqa: PLC0415
 
-    (targets, n, k, m), entries = given.sizes, given.entries
+    (targets, n, k, m), entries = blocks.sizes, blocks.entries
     tile_n, tile_k, tile_m = min(256, pl.cdiv(n, 16) * 16), _tile(k), _tile(m)
-    block = (tile_m, tile_k) if given.is_transposed else (tile_k, tile_m)
-    operands = _operands(given, (entries.pointers, entries.slots, entries.sources, entries.targets), tile_n)
+    block = (tile_m, tile_k) if blocks.is_transposed else (tile_k, tile_m)
+    operands = _operands(blocks, (entries.pointers, entries.slots, entries.sources, entries.targets), tile_n)
     padded, steps = operands[-2].shape[1], k // tile_k
-    places = _Places(steps, given.is_transposed)
+    places = _Places(steps, blocks.is_transposed)
     grid_spec = tpu.PrefetchScalarGridSpec(
         num_scalar_prefetch=4,
-        grid=(padded // tile_n, m // tile_m, len(given.values), steps),
+        grid=(padded // tile_n, m // tile_m, len(blocks.values), steps),
         in_specs=[pl.BlockSpec((None, tile_n, tile_k), places.x), pl.BlockSpec((None, *block), places.values)],
         out_specs=pl.BlockSpec((None, tile_n, tile_m), places.result),
         scratch_shapes=[tpu.VMEM((tile_n, tile_m), jnp.float32)],
     )
     out = pl.pallas_call(
-        partial(_step, steps=steps, is_transposed=given.is_transposed),
-        out_shape=_compat.varying_like(operands[0], (targets, padded, m), given.dtype),
+        partial(_step, steps=steps, is_transposed=blocks.is_transposed),
+        out_shape=_compat.varying_like(operands[0], (targets, padded, m), blocks.dtype),
         grid_spec=grid_spec,
         compiler_params=tpu.CompilerParams(dimension_semantics=("parallel", "parallel", "arbitrary", "arbitrary")),
         interpret=interpret,
         name="jsparse_blocks",
     )(*operands)
     is_written = operands[0][1:] > operands[0][:-1]
-    return jnp.where(is_written[:, None, None], out[:, :n], np.zeros((), given.dtype))
+    return jnp.where(is_written[:, None, None], out[:, :n], np.zeros((), blocks.dtype))
 
 
 @dataclass(frozen=True)
@@ -261,13 +261,13 @@ def _tile(size: int) -> int:
     return next(tile for tile in (512, 256, 128) if size % tile == 0)
 
 
-def _operands(given: Blocks, numbers: Sequence[Array], tile: int) -> tuple[jax.Array, ...]:
+def _operands(blocks: Blocks, numbers: Sequence[Array], tile: int) -> tuple[jax.Array, ...]:
     """Return a kernel's operands: `numbers`, the dense factor, and the blocks.
 
     Axis 1 of the dense factor is padded to a multiple of `tile`.
     """
-    x = jnp.pad(given.x, ((0, 0), (0, -given.x.shape[1] % tile), (0, 0)))
-    return _compat.same_varying((*map(jnp.asarray, numbers), x, given.values))
+    x = jnp.pad(blocks.x, ((0, 0), (0, -blocks.x.shape[1] % tile), (0, 0)))
+    return _compat.same_varying((*map(jnp.asarray, numbers), x, blocks.values))
 
 
 def _multiply_tiles(x: jax.Array, block: jax.Array, is_transposed: bool) -> jax.Array:

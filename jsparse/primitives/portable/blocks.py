@@ -152,8 +152,8 @@ class SortedEntries:
         slots = np.argsort(targets, kind="stable") if rows.is_known else jnp.argsort(targets)
         ordered = targets[slots]
         pointers = xp.searchsorted(ordered, xp.arange(count + 1, dtype=np.int32))
-        found = (pointers, slots, sources[slots], xp.minimum(ordered, count - 1))
-        return SortedEntries(*(x.astype(np.int32) for x in found))
+        arrays = (pointers, slots, sources[slots], xp.minimum(ordered, count - 1))
+        return SortedEntries(*(x.astype(np.int32) for x in arrays))
 
 
 def block_product(spec: Spec) -> BlockProduct | None:
@@ -168,15 +168,15 @@ def block_product(spec: Spec) -> BlockProduct | None:
     number, sparse = lain.index(0), dict.fromkeys(spec.walks[0].indices)
     on, other = spec.factors[number], spec.factors[1 - number].before
     labels = [(*on.before, *on.behind), other, spec.result.before]
-    if any(len(set(own)) < len(own) for own in labels) or not sparse.keys().isdisjoint(labels[0]):
+    if any(len(set(names)) < len(names) for names in labels) or not sparse.keys().isdisjoint(labels[0]):
         return None
-    values, x, out = ([v for v in own if v not in sparse] for own in labels)
+    values, x, out = ([v for v in names if v not in sparse] for names in labels)
     outer, summed, kept = (tuple(v for v in a if v in b) for a, b in ((x, out), (x, values), (values, out)))
     # Each dense index variable is in two terms. One in all three is a batch, one in a single term is summed alone.
     if sorted((*outer, *summed, *kept)) != sorted({*values, *x, *out}):
         return None
     targets, sources = (tuple(v for v in sparse if v in term) for term in (spec.result.before, other))
-    found = BlockProduct(spec, number, targets, sources, outer, summed, kept)
+    candidate = BlockProduct(spec, number, targets, sources, outer, summed, kept)
     # The kernels add one product after the other, and XLA's operations add more of them more accurately.
-    is_long = found.size(tuple(v for v in sparse if v not in targets)) > MOST
-    return None if is_long or not (targets and outer and summed and kept) else found
+    is_long = candidate.size(tuple(v for v in sparse if v not in targets)) > MOST
+    return None if is_long or not (targets and outer and summed and kept) else candidate

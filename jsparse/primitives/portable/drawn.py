@@ -18,7 +18,9 @@ def draw(key: jax.Array, sizes: jax.Array, count: int) -> jax.Array:
         key: (2,) the words of a key, uint32.
     """
     rows, dtype = sizes.shape[0], sizes.dtype
-    high, low = _random_words(key, rows, count)
+    # There are two random words for each row and draw.
+    row, column = (lax.broadcasted_iota(np.uint32, (rows, count), axis).reshape(-1) for axis in (0, 1))
+    high, low = (words.reshape(rows, count) for words in threefry(key[0], key[1], row, column))
 
     def draw_one(j: jax.Array, chosen: jax.Array) -> jax.Array:
         most = jnp.maximum(sizes - count + j.astype(dtype), 0)
@@ -31,13 +33,6 @@ def draw(key: jax.Array, sizes: jax.Array, count: int) -> jax.Array:
         return first
     chosen = lax.fori_loop(0, count, draw_one, jnp.full_like(first, -1))
     return jnp.where(sizes[:, None] > count, chosen, first)
-
-
-def _random_words(key: jax.Array, rows: int, count: int) -> tuple[jax.Array, jax.Array]:
-    """Return two random words for each row and draw, of shape (rows, count)."""
-    row, column = (lax.broadcasted_iota(np.uint32, (rows, count), axis).reshape(-1) for axis in (0, 1))
-    high, low = threefry(key[0], key[1], row, column)
-    return high.reshape(rows, count), low.reshape(rows, count)
 
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -65,9 +60,9 @@ def _below(size: jax.Array, high: jax.Array, low: jax.Array) -> jax.Array:
         wide = jnp.uint64
         return _product(size.astype(wide), high.astype(wide) << 32 | low.astype(wide))[0].astype(size.dtype)
     factor = size.astype(np.uint32)
-    above, rest = _product(factor, high)
-    carried = rest + _product(factor, low)[0]
-    return (above + (carried < rest).astype(np.uint32)).astype(size.dtype)
+    above, lower = _product(factor, high)
+    carried = lower + _product(factor, low)[0]
+    return (above + (carried < lower).astype(np.uint32)).astype(size.dtype)
 
 
 def _product(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -24,7 +24,7 @@ from jsparse.primitives.padding import nan_where
 from jsparse.primitives.portable.join import Sorted, join_known, visit
 from jsparse.primitives.portable.stream import Stream, slots_of, stream_of
 from jsparse.primitives.portable.summed import Machine, Sum, reduce_axes, sum_of, unflatten_slots
-from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
+from jsparse.primitives.spec import ArrayAccess, Spec
 
 Index = Sequence[Sequence[Any]]  # the index arrays of each pattern
 Kernel = Callable[[Spec, Sequence[Any], Index], jax.Array | None]
@@ -37,13 +37,13 @@ def compute_einsum(*operands: Any, spec: Spec, machine: Machine, kernel: Kernel 
         kernel: a function `kernel(spec, factors, index)` that computes some einsums, and returns None for the others.
     """
     factors, index = spec.split(operands)
-    own = [arrays[: walk.array_counts[0]] if arrays else () for walk, arrays in zip(spec.walks, index, strict=True)]
+    cut = [arrays[: walk.array_counts[0]] if arrays else () for walk, arrays in zip(spec.walks, index, strict=True)]
     invalid = find_overflow(spec, spec.dtype_of(factors), index)
-    out = None if kernel is None else kernel(spec.without_schedule, factors, own)
+    out = None if kernel is None else kernel(spec.without_schedule, factors, cut)
     if out is None and not any(walk.lead for walk in spec.walks):
-        return _single(spec.without_schedule, factors, own, machine, invalid)
+        return _single(spec.without_schedule, factors, cut, machine, invalid)
     if out is None:
-        out = _compute_batch(spec.without_schedule, factors, own, machine)
+        out = _compute_batch(spec.without_schedule, factors, cut, machine)
     return poison_result(out if invalid is None else nan_where(invalid, out), spec, index)
 
 
@@ -100,31 +100,34 @@ def _single(
         return _dense(spec, factors, machine)
     slots = [slots_of(walk.pattern, arrays) for walk, arrays in zip(spec.walks, index, strict=True)]
     streams = [stream_of(walk, n, of_walk) for n, (walk, of_walk) in enumerate(zip(spec.walks, slots, strict=True))]
-    rows, rest = join_known(spec.walks, streams, index, sizes)
-    in_order = not any(step.multiplies for step in rest) and _is_in_order(rows, spec)
-    kept = _variables(spec, rest)
-    may_be_long = not in_order and _may_be_long(rows, rest, spec, machine.longest)
+    rows, later = join_known(spec.walks, streams, index, sizes)
+    in_order = not any(step.multiplies for step in later) and _is_in_order(rows, spec)
+    # Other index variables neither index an array nor select entries of the remaining patterns.
+    named = {v for term in (*spec.factors, spec.result) for v in (*term.before, *term.behind)}
+    kept = frozenset(named.union(*(step.variables for step in later)))
+    may_be_long = not in_order and _may_be_long(rows, later, spec, machine.longest)
     total = sum_of(spec, factors, machine, in_order, may_be_long)
     zero = total.start()
     if invalid is not None and spec.result.on is None and spec.semiring.add == "+":
         zero, invalid = nan_where(invalid, zero), None  # a sum with NaN is NaN: no pass over the result
-    if 0 in zero.shape or rows.rows == 0 or any(s.entries.rows == 0 for s in rest) or _is_empty(spec, factors):
+    sizes_of_arrays = (zero.size, rows.rows, *(step.entries.rows for step in later), *map(np.size, factors))
+    if 0 in sizes_of_arrays:
         out = zero
     else:
         rows = rows.with_variables(kept)
 
         def add_to(total: Sum) -> jax.Array:
-            return total.sum_from(zero, lambda zero: visit(zero, rows, rest, total.add, total.rows_at_once()))
+            return total.sum_from(zero, lambda zero: visit(zero, rows, later, total.add, total.rows_at_once()))
 
-        if total.is_long and total.pays_to_count and not rest and not rows.is_known and total.target.indexed:
+        if total.is_long and total.pays_to_count and not later and not rows.is_known and total.target.indexed:
             # The lengths of sums are data, and long sums take up to twice as long, in two levels several times.
             short = replace(total, may_be_long=False)
             out = jax.lax.cond(total.longest(rows) > machine.longest, lambda: add_to(total), lambda: add_to(short))
         else:
             out = add_to(total)
     on = spec.result.on
-    found = total.result(out, None if on is None else slots[on].used)
-    return found if invalid is None else nan_where(invalid, found)
+    result = total.result(out, None if on is None else slots[on].used)
+    return result if invalid is None else nan_where(invalid, result)
 
 
 def _is_in_order(rows: Stream, spec: Spec) -> bool:
@@ -135,40 +138,27 @@ def _is_in_order(rows: Stream, spec: Spec) -> bool:
     others = [v for v in (*spec.result.before, *spec.result.behind) if v in sparse]
     if on is not None:
         return not others and on in rows.positions and rows.positions[on] is None
-    return len(spec.walks) == 1 and rows.positions[0] is None and others == [_variable_of_rows(spec.walks[0])]
-
-
-def _variable_of_rows(walk: PatternAccess) -> IndexVar | None:
-    """Return the index variable whose coordinate q has the only entry q; None if a pattern has no such variable."""
-    first, *below = walk.pattern.format.levels
+    walk, (first, *below) = spec.walks[0], spec.walks[0].pattern.format.levels
+    # The pattern's only entry with coordinate q in its first dimension is entry q.
     is_relation = first.kind.is_full and all(level.kind.is_branchless for level in below)
-    return walk.indices[0] if is_relation and walk.indices.count(walk.indices[0]) == 1 else None
+    is_single = is_relation and walk.indices.count(walk.indices[0]) == 1 and others == [walk.indices[0]]
+    return len(spec.walks) == 1 and rows.positions[0] is None and is_single
 
 
-def _variables(spec: Spec, rest: Sequence[Sorted]) -> frozenset[IndexVar]:
-    """Return the index variables that index factors or the result, or select entries in the patterns `rest`."""
-    named = {v for term in (*spec.factors, spec.result) for v in (*term.before, *term.behind)}
-    return frozenset(named.union(*(step.variables for step in rest)))
-
-
-def _may_be_long(rows: Stream, rest: Sequence[Sorted], spec: Spec, longest: int) -> bool:
-    """Whether more than `longest` rows of the join of `rows` and `rest` may be added to one element of the result."""
+def _may_be_long(rows: Stream, later: Sequence[Sorted], spec: Spec, longest: int) -> bool:
+    """Whether more than `longest` rows of the join of `rows` and `later` may be added to one element of the result."""
     target = {*spec.result.before, *spec.result.behind}
     if spec.result.on is not None:
         target |= set(spec.walks[spec.result.on].indices)
     summed = {v for walk in spec.walks for v in walk.indices} - target
-    if prod(size for v, size in spec.sizes if v in summed) <= longest or (not rest and rows.rows <= longest):
+    if prod(size for v, size in spec.sizes if v in summed) <= longest or (not later and rows.rows <= longest):
         return False
-    if rest or not rows.is_known:
+    if later or not rows.is_known:
         return True
     keys = [np.asarray(rows.coordinates[v]) for v in sorted(target.intersection(rows.coordinates))]
     if not keys:
         return False
     return int(np.unique(np.stack(keys), axis=1, return_counts=True)[1].max()) > longest
-
-
-def _is_empty(spec: Spec, factors: Sequence[Any]) -> bool:
-    return any(0 in np.shape(x) for x in factors)
 
 
 def _dense(spec: Spec, factors: Sequence[Any], machine: Machine) -> jax.Array:
@@ -180,5 +170,5 @@ def _dense(spec: Spec, factors: Sequence[Any], machine: Machine) -> jax.Array:
         rows = Stream(sizes[v], {v: np.arange(sizes[v], dtype=np.int32)}, {})
     total = sum_of(spec, factors, machine, rows=frozenset(rows.coordinates))
     zero = total.start()
-    out = zero if 0 in zero.shape or _is_empty(spec, factors) else total.add(zero, rows)
+    out = zero if 0 in (zero.size, *map(np.size, factors)) else total.add(zero, rows)
     return total.result(out, None)

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -23,6 +22,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.notation import IndexVar
 from jsparse.primitives.assembly import OutputPattern, source_count
+from jsparse.primitives.batch import map_leading_axes
 from jsparse.primitives.entries import apart
 from jsparse.primitives.entries_spec import Entries
 from jsparse.primitives.portable.assembly import assemble_arrays, sort_distinct
@@ -40,11 +40,7 @@ def compute_entries(*operands: Any, work: Entries) -> list[Any]:
     if work.specs:
         return apart(*operands, work=work)
 
-    def assemble(*operands: Any) -> tuple[Any, ...]:
-        return _assemble_pattern(operands, work)
-
-    for _ in work.lead:
-        assemble = jax.vmap(assemble)
+    assemble = map_leading_axes(lambda *operands: _assemble_pattern(operands, work), len(work.lead))
     return list(assemble(*operands))
 
 
@@ -73,20 +69,18 @@ def _with_term(merged: Merged, total: Entered, reached: OutputPattern, term: Seq
     """Add to `total` the entries of one product. Its patterns have the indices `term` in `reached.walks`."""
     sizes = dict(reached.sizes)
     walks = [reached.walks[n] for n in term]
-    own = [index[n][: walk.array_counts[0]] if index[n] else () for n, walk in zip(term, walks, strict=True)]
+    cut = [index[n][: walk.array_counts[0]] if index[n] else () for n, walk in zip(term, walks, strict=True)]
     for v in reached.kept:  # an index variable of dense factors alone: every coordinate occurs
         if not any(v in walk.indices for walk in walks):
             walks.append(PatternAccess((v,), Pattern((sizes[v],), DENSE, ())))
-            own.append(())
-    slots = [slots_of(walk.pattern, arrays) for walk, arrays in zip(walks, own, strict=True)]
+            cut.append(())
+    slots = [slots_of(walk.pattern, arrays) for walk, arrays in zip(walks, cut, strict=True)]
     streams = [stream_of(walk, n, of_walk) for n, (walk, of_walk) in enumerate(zip(walks, slots, strict=True))]
     if any(stream.rows == 0 for stream in streams):
         return total
-    rows, rest = join_known(walks, streams, own, sizes)
-    rows = rows.with_variables(frozenset(reached.kept).union(*(step.variables for step in rest)))
-    at_once = max(merged.type.nse, AT_ONCE)
-    found: Entered = visit(total, rows, rest, merged.add, at_once)
-    return found
+    rows, later = join_known(walks, streams, cut, sizes)
+    rows = rows.with_variables(frozenset(reached.kept).union(*(step.variables for step in later)))
+    return cast(Entered, visit(total, rows, later, merged.add, max(merged.type.nse, AT_ONCE)))
 
 
 class Entered(NamedTuple):
@@ -137,10 +131,10 @@ class Merged:
             jnp.concatenate([old, jnp.asarray(rows.coordinates[v]).astype(dtype)])
             for old, v in zip(total.columns, self.levels, strict=True)
         ]
-        found = sort_distinct(columns, live, self.sizes, np.dtype(np.int32))
-        places = jnp.where(found.begins, jnp.cumsum(found.begins) - 1, nse)
-        kept = tuple(old.at[places].set(x, mode="drop") for old, x in zip(total.columns, found.columns, strict=True))
-        distinct = jnp.sum(found.begins, dtype=dtype)
+        tuples = sort_distinct(columns, live, self.sizes, np.dtype(np.int32))
+        places = jnp.where(tuples.begins, jnp.cumsum(tuples.begins) - 1, nse)
+        kept = tuple(old.at[places].set(x, mode="drop") for old, x in zip(total.columns, tuples.columns, strict=True))
+        distinct = jnp.sum(tuples.begins, dtype=dtype)
         seen = total.count + jnp.sum(counted, dtype=dtype)
         return Entered(
             kept,

@@ -35,30 +35,26 @@ def find_faults(arrays: Sequence[jax.Array], type_: DynamicType) -> jax.Array:
         if level.kind.is_full:
             continue
         chain = levels[number : ends.get(number, number + 1)]
-        if not _lengths_fit(chain, parents):
+        # The lengths of the arrays of a level, and of the singletons below it, have to fit `parents` and each other.
+        fit = level.parents == parents and all(other.positions == level.positions for other in chain)
+        if not (fit if level.kind.has_pointers else level.positions >= parents):
             return faults | POINTERS
         if not level.kind.has_pointers:
             continue
         pointers = level.arrays["pointers"]
         faults |= _of_pointers(level)
         rises = (pointers[: level.parents] <= pointers[1 : level.parents + 1]).all()
-        faults |= jnp.where(rises, _of_segments(chain, (faults & OVERFLOW) != 0), POINTERS)
+        is_run = level.kind.stores_runs
+        of_segments = _of_runs(level, (faults & OVERFLOW) != 0) if is_run else _of_coordinates(chain)
+        faults |= jnp.where(rises, of_segments, POINTERS)
     return faults
 
 
-def _lengths_fit(chain: Sequence[StoredLevel], parents: int) -> bool:
-    """Return whether the array lengths of a level, and of the singletons below it, fit `parents` and each other."""
-    first = chain[0]
-    if not first.kind.has_pointers:
-        return first.positions >= parents
-    return first.parents == parents and all(level.positions == first.positions for level in chain)
-
-
 def _sum_of(faults: dict[int, jax.Array]) -> jax.Array:
-    found = jnp.zeros((), np.int32)
+    total = jnp.zeros((), np.int32)
     for fault, is_there in faults.items():
-        found |= jnp.where(is_there, fault, 0).astype(np.int32)
-    return found
+        total |= jnp.where(is_there, fault, 0).astype(np.int32)
+    return total
 
 
 def _of_pointers(level: StoredLevel) -> jax.Array:
@@ -69,13 +65,6 @@ def _of_pointers(level: StoredLevel) -> jax.Array:
     if level.positions != UNKNOWN:
         faults[OVERFLOW] = pointers[level.parents] > level.positions
     return _sum_of(faults)
-
-
-def _of_segments(chain: Sequence[StoredLevel], overflowed: jax.Array) -> jax.Array:
-    """Find the faults of the coordinates or runs below each parent. The pointers must not decrease."""
-    if chain[0].kind.stores_runs:
-        return _of_runs(chain[0], overflowed)
-    return _of_coordinates(chain)
 
 
 def _of_runs(level: StoredLevel, overflowed: jax.Array) -> jax.Array:

@@ -98,9 +98,9 @@ class Sorted:
         first, end = self._limits(rows)
         if self.keys:
             columns, count = [column for _, column in self.keys], self.entries.rows
-            wanted = [_on_device(rows.coordinates[v]) for v, _ in self.keys]
-            begin = _search(columns, wanted, first, end, count, after=False)
-            first, end = begin, _search(columns, wanted, begin, end, count, after=True)
+            coordinates = [_on_device(rows.coordinates[v]) for v, _ in self.keys]
+            begin = _search(columns, coordinates, first, end, count, after=False)
+            first, end = begin, _search(columns, coordinates, begin, end, count, after=True)
         end = jnp.maximum(first, end)
         return first, end if rows.live is None else jnp.where(rows.live, end, first)
 
@@ -126,20 +126,14 @@ def _on_device(column: Array) -> Array:
     return jnp.asarray(column)
 
 
-def _row_coordinates(entries: Stream, v: IndexVar, size: int) -> Array:
-    """Return each entry's coordinate in `v`. If an entry is not live, it gets `size`, which is no row's coordinate."""
-    column = entries.coordinates[v]
-    return column if entries.live is None else (np if entries.is_known else jnp).where(entries.live, column, size)
-
-
-def _search(columns: Sequence[Any], wanted: Sequence[Any], first: Array, end: Array, count: int, after: bool) -> Array:
-    """Bisect [first, end) for the first entry >= the wanted tuple; with `after`, for the first entry > that tuple."""
+def _search(columns: Sequence[Any], target: Sequence[Any], first: Array, end: Array, count: int, after: bool) -> Array:
+    """Bisect [first, end) for the first entry >= the tuple `target`; with `after`, for the first entry > that tuple."""
 
     def halve(_: Any, limits: tuple[Any, Any]) -> tuple[Any, Any]:
         low, high = limits
         middle = low + (high - low) // 2
         less: Any = jnp.full(low.shape, after)
-        for column, x in zip(reversed(columns), reversed(wanted), strict=True):
+        for column, x in zip(reversed(columns), reversed(target), strict=True):
             at = gather_clamped(column, [middle])
             less = (at < x) | ((at == x) & less)
         is_open = low < high
@@ -173,7 +167,10 @@ def sort_by(
             return Sorted(entries, heads, arrays[0], left)
     if not keys:
         return Sorted(entries, (), None, ())
-    placed = [_row_coordinates(entries, v, sizes[v]) for v in keys]
+    # An entry that is not live gets the size of the dimension, which is no row's coordinate.
+    xp: Any = np if entries.is_known else jnp
+    live, coordinates = entries.live, entries.coordinates
+    placed = [coordinates[v] if live is None else xp.where(live, coordinates[v], sizes[v]) for v in keys]
     columns: Sequence[Array]
     if entries.is_known:  # XLA would sort constants while it compiles, and slowly
         order: Array = np.lexsort(placed[::-1]).astype(np.int32)
@@ -200,25 +197,25 @@ def join_known(
     first, *left = join_order(walks, sizes)
     rows = streams[first]
     while left and rows.is_known and streams[left[0]].is_known:
-        found = join_streams(rows, streams[left[0]], sizes)
-        if found is None:
+        joined = join_streams(rows, streams[left[0]], sizes)
+        if joined is None:
             break
-        rows, left = found, left[1:]
-    bound, rest = set(rows.coordinates), list[Sorted]()
+        rows, left = joined, left[1:]
+    bound, later = set(rows.coordinates), list[Sorted]()
     for n in left:
         pattern = walks[n].pattern
-        rest.append(sort_by(walks[n], streams[n], bound, pattern.arrays or index[n], sizes))
+        later.append(sort_by(walks[n], streams[n], bound, pattern.arrays or index[n], sizes))
         bound |= set(streams[n].coordinates)
-    return rows, rest
+    return rows, later
 
 
 def join_streams(rows: Stream, entries: Stream, sizes: Mapping[IndexVar, int]) -> Stream | None:
     """Join two streams that are known while the program is traced. Return None if the join has too many rows."""
     shared = [v for v in entries.coordinates if v in rows.coordinates]
     rows, entries = _alive(rows), _alive(entries)
-    own, keys = _numbers_of_tuples(rows, entries, shared, sizes)
+    row_keys, keys = _numbers_of_tuples(rows, entries, shared, sizes)
     order = np.argsort(keys, kind="stable")
-    first, end = (np.searchsorted(keys[order], own, side) for side in ("left", "right"))
+    first, end = (np.searchsorted(keys[order], row_keys, side) for side in ("left", "right"))
     counts = end - first
     if counts.sum() > MOST_KNOWN:
         return None
@@ -233,8 +230,8 @@ def _numbers_of_tuples(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Number the coordinates of two known streams in the index variables `shared`: equal tuples have equal numbers."""
     if prod(sizes[v] for v in shared) < 2**62:
-        own, keys = (np.asarray(stream.flat(shared, sizes, np.int64)) for stream in (rows, entries))
-        return own, keys
+        row_keys, keys = (np.asarray(stream.flat(shared, sizes, np.int64)) for stream in (rows, entries))
+        return row_keys, keys
     both = [np.concatenate([stream.coordinates[v] for stream in (rows, entries)]) for v in shared]
     numbers = np.unique(np.stack(both), axis=1, return_inverse=True)[1].reshape(-1)
     return numbers[: rows.rows], numbers[rows.rows :]
@@ -257,20 +254,20 @@ def _both(rows: Stream, entries: Stream) -> Stream:
     )
 
 
-def visit(total: Any, rows: Stream, rest: Sequence[Sorted], add: Callable[[Any, Stream], Any], at_once: int) -> Any:
-    """Join a stream with the patterns `rest`, and add the joined rows to a total, at most `at_once` at a time.
+def visit(total: Any, rows: Stream, later: Sequence[Sorted], add: Callable[[Any, Stream], Any], at_once: int) -> Any:
+    """Join a stream with the patterns `later`, and add the joined rows to a total, at most `at_once` at a time.
 
     Args:
         add: `add(total, rows)` adds the rows of a stream.
     """
-    if rows.rows == 0 or any(following.entries.rows == 0 for following in rest):
+    if rows.rows == 0 or any(following.entries.rows == 0 for following in later):
         return total
-    if not rest:
+    if not later:
         return add(total, rows)
-    following, *others = rest
+    following, *others = later
     most = max(MOST_COUNTED // following.entries.rows, 1)
     if following.multiplies and rows.rows > most:
-        return rows.in_parts(most, lambda total, part: visit(total, part, rest, add, at_once), total)
+        return rows.in_parts(most, lambda total, part: visit(total, part, later, add, at_once), total)
     first, end = following.segments(rows)
     if not following.multiplies:
         located = following.entries.take(first).only(first < end)

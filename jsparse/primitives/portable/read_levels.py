@@ -50,25 +50,25 @@ def read_levels(arrays: Sequence[jax.Array], type_: DynamicType) -> tuple[Stored
     A level with coordinates has a position for each coordinate. Any other level has as many positions as the level
     below has parents. The last level has a position for each slot if it has no coordinates.
     """
-    given = iter(arrays)
+    remaining = iter(arrays)
     levels = type_.format.levels
-    own = [{role: next(given) for role in level.kind.arrays} for level in levels]
+    arrays_of_levels = [{role: next(remaining) for role in level.kind.arrays} for level in levels]
     needed: list[tuple[int, int]] = []  # parents and positions, from the last level to the first
-    wanted = type_.nse  # the positions that the level below needs
-    for level, mine in zip(reversed(levels), reversed(own), strict=True):
-        positions = mine["coordinates"].shape[0] if level.kind.has_coordinates else wanted
-        wanted = _parents_below(level.kind, type_.shape[level.dim], mine, positions)
-        needed.append((max(wanted, 0), positions))
-    found: list[StoredLevel] = []
+    needed_below = type_.nse  # the positions that the level below needs
+    for level, mine in zip(reversed(levels), reversed(arrays_of_levels), strict=True):
+        positions = mine["coordinates"].shape[0] if level.kind.has_coordinates else needed_below
+        needed_below = _parents_below(level.kind, type_.shape[level.dim], mine, positions)
+        needed.append((max(needed_below, 0), positions))
+    stored: list[StoredLevel] = []
     above = 1
-    for level, mine, (parents, positions) in zip(levels, own, reversed(needed), strict=True):
+    for level, mine, (parents, positions) in zip(levels, arrays_of_levels, reversed(needed), strict=True):
         size = type_.shape[level.dim]
         if level.kind.is_full:
             positions = UNKNOWN if above == UNKNOWN and size > 0 else max(above, 0) * size
         parents = parents if above == UNKNOWN else min(parents, above)
-        found.append(StoredLevel(level, size, mine, parents, positions))
+        stored.append(StoredLevel(level, size, mine, parents, positions))
         above = positions
-    return tuple(found)
+    return tuple(stored)
 
 
 def _parents_below(kind: LevelKind, size: int, arrays: dict[str, jax.Array], positions: int) -> int:
@@ -97,8 +97,8 @@ def parents_of(pointers: jax.Array, parents: int, count: int) -> jax.Array:
     return lax.cumsum(jnp.zeros(count, dtype).at[ends].add(1, mode="drop", indices_are_sorted=True))
 
 
-def has_parent(pointers: jax.Array, parents: int, found: jax.Array, positions: jax.Array) -> jax.Array:
+def has_parent(pointers: jax.Array, parents: int, candidates: jax.Array, positions: jax.Array) -> jax.Array:
     """Return whether each position lies in the segment of the parent that `parents_of` found for it."""
     if parents == 0:
         return jnp.zeros(positions.shape, bool)
-    return (found < parents) & (gather_clamped(pointers[:parents], [found]) <= positions)
+    return (candidates < parents) & (gather_clamped(pointers[:parents], [candidates]) <= positions)

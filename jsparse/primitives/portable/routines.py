@@ -16,13 +16,12 @@ from jsparse.compiler.runtime.routine import BY_MAGNITUDE, DESCENDING, GIVES_NUM
 from jsparse.errors import NotYetSupportedError
 from jsparse.formats import DynamicType
 from jsparse.formats.dynamic import slots_dtype
-from jsparse.primitives.portable.assembly import Assembly, assemble_arrays, differs, sort_distinct
+from jsparse.primitives.host import Result
+from jsparse.primitives.portable.assembly import assemble_arrays, differs, sort_distinct
 from jsparse.primitives.portable.drawn import draw
 from jsparse.primitives.portable.expand import expand
 from jsparse.primitives.portable.faults import find_faults
 from jsparse.primitives.portable.ordering import largest, sort_segments
-
-Result = tuple[tuple[int, ...], np.dtype]  # shape and dtype
 
 
 def run_portable(
@@ -33,7 +32,11 @@ def run_portable(
     Raises NotYetSupportedError for the routine `check`, which makes a program fail: XLA operations cannot do that.
     """
     if routine.name == "check":
-        raise _cannot_check()
+        raise NotYetSupportedError(
+            'Expected config.bounds to be "clamp" in a program that is not for cpu, but it is "check", and no other '
+            "platform has a program fail for invalid index arrays yet. Set jsparse.config.bounds = 'clamp', and call "
+            "SparseTensor.validate() where the index arrays come from, or run the program on CPU."
+        )
     params = Parameters.read(routine.params)
     type_ = params.type
 
@@ -46,7 +49,9 @@ def run_portable(
             case "number":
                 return _number(operands[0], operands[1], type_)
             case "expand":
-                return (_expand(operands, type_),)
+                columns, live = expand(operands, type_)
+                by_dim = {level.dim: column for level, column in zip(type_.format.levels, columns, strict=True)}
+                return (jnp.stack([jnp.where(live, by_dim[dim], size) for dim, size in enumerate(type_.shape)]),)
             case "nonzero":
                 return _nonzero(operands[0], type_)
             case "sort":
@@ -64,16 +69,8 @@ def run_portable(
             case _:
                 return (jnp.swapaxes(operands[0], -1, -2),)
 
-    found = (jax.vmap(single) if routine.is_batched else single)(*operands)
-    return [x.astype(dtype) for x, (_, dtype) in zip(found, results, strict=True)]
-
-
-def _cannot_check() -> NotYetSupportedError:
-    return NotYetSupportedError(
-        'Expected config.bounds to be "clamp" in a program that is not for cpu, but it is "check", and no other '
-        "platform has a program fail for invalid index arrays yet. Set jsparse.config.bounds = 'clamp', and call "
-        "SparseTensor.validate() where the index arrays come from, or run the program on CPU."
-    )
+    outputs = (jax.vmap(single) if routine.is_batched else single)(*operands)
+    return [x.astype(dtype) for x, (_, dtype) in zip(outputs, results, strict=True)]
 
 
 def _assemble(coords: jax.Array, type_: DynamicType) -> tuple[jax.Array, ...]:
@@ -88,25 +85,12 @@ def _assemble(coords: jax.Array, type_: DynamicType) -> tuple[jax.Array, ...]:
         live &= (column >= 0) & (column.astype(wide) < size)
     columns = [column.astype(type_.index_dtype) for column in columns]
     tuples = sort_distinct(columns, live, sizes, dtype)
-    found = assemble_arrays(tuples.columns, tuples.count, type_)
-    slots = jnp.zeros(inputs, dtype).at[tuples.order].set(found.slots, unique_indices=True)
-    return (*found.arrays, tuples.order, _starts(found.slots, type_.nse), slots)
-
-
-def _starts(slots: jax.Array, nse: int) -> jax.Array:
-    """Return `starts` of `routine.Assembled`: for each slot, and for the end, the number of inputs in earlier slots.
-
-    `slots` is the slot of each input, -1 if it has none.
-    """
-    behind = jnp.where(slots >= 0, slots + 1, nse + 1)
-    return lax.cumsum(jnp.zeros(nse + 1, slots.dtype).at[behind].add(1, mode="drop"))
-
-
-def _expand(arrays: tuple[jax.Array, ...], type_: DynamicType) -> jax.Array:
-    """Compute the coordinates (ndim, nse) of every slot. In padding, they equal the sizes of the dimensions."""
-    columns, live = expand(arrays, type_)
-    by_dim = {level.dim: column for level, column in zip(type_.format.levels, columns, strict=True)}
-    return jnp.stack([jnp.where(live, by_dim[dim], size) for dim, size in enumerate(type_.shape)])
+    assembly = assemble_arrays(tuples.columns, tuples.count, type_)
+    slots = jnp.zeros(inputs, dtype).at[tuples.order].set(assembly.slots, unique_indices=True)
+    # For each slot, and for the end, `starts` counts the inputs in earlier slots. Inputs without a slot are in none.
+    behind = jnp.where(assembly.slots >= 0, assembly.slots + 1, type_.nse + 1)
+    starts = lax.cumsum(jnp.zeros(type_.nse + 1, dtype).at[behind].add(1, mode="drop"))
+    return (*assembly.arrays, tuples.order, starts, slots)
 
 
 def _nonzero(x: jax.Array, type_: DynamicType) -> tuple[jax.Array, ...]:
@@ -126,18 +110,13 @@ def _nonzero(x: jax.Array, type_: DynamicType) -> tuple[jax.Array, ...]:
         extent = jnp.full_like(left, max(size, 1))
         columns.append(lax.rem(left, extent).astype(type_.index_dtype))
         left = lax.div(left, extent)
-    made = assemble_arrays(columns[::-1], count, type_)
-    return (*made.arrays, _element_numbers(made, type_, dtype))
-
-
-def _element_numbers(made: Assembly, type_: DynamicType, dtype: np.dtype) -> jax.Array:
-    columns, live = expand(made.arrays, type_)
-    elements = prod(type_.shape)
-    found = jnp.zeros(type_.nse, dtype)
-    for level, column in zip(type_.format.levels, columns, strict=True):
+    assembly = assemble_arrays(columns[::-1], count, type_)
+    columns_of_slots, live = expand(assembly.arrays, type_)
+    number = jnp.zeros(type_.nse, dtype)
+    for level, column in zip(type_.format.levels, columns_of_slots, strict=True):
         stride = prod(type_.shape[level.dim + 1 :])
-        found += column.astype(dtype) * min(stride, elements)  # without elements, no stride matters
-    return jnp.where(live, found, elements)
+        number += column.astype(dtype) * min(stride, x.size)  # without elements, no stride matters
+    return (*assembly.arrays, jnp.where(live, number, x.size))
 
 
 def _is_nonzero(x: jax.Array) -> jax.Array:

@@ -52,13 +52,13 @@ class Stream:
     @property
     def is_known(self) -> bool:
         """Whether the rows are known while a program is traced."""
-        found = [*self.coordinates.values(), *self.positions.values(), self.live, self.start]
-        return not any(isinstance(x, jax.Array) for x in found)
+        arrays = [*self.coordinates.values(), *self.positions.values(), self.live, self.start]
+        return not any(isinstance(x, jax.Array) for x in arrays)
 
     def position(self, number: int) -> Array:
         """Return the position of each row's entry in pattern `number`."""
-        found = self.positions[number]
-        return self.numbers if found is None else found
+        positions = self.positions[number]
+        return self.numbers if positions is None else positions
 
     @property
     def numbers(self) -> Array:

@@ -118,8 +118,8 @@ class AxisOrder:
         """Return the order for an array. `sparse` are the index variables in which rows have coordinates."""
         labels = _labels(term)
         first = [n for n, label in enumerate(labels) if isinstance(label, int) or label in sparse]
-        rest = [n for n in range(len(labels)) if n not in first]
-        return AxisOrder(tuple(labels[n] for n in first), tuple(str(labels[n]) for n in rest), (*first, *rest))
+        others = [n for n in range(len(labels)) if n not in first]
+        return AxisOrder(tuple(labels[n] for n in first), tuple(str(labels[n]) for n in others), (*first, *others))
 
     @property
     def distinct(self) -> AxisOrder:
@@ -267,35 +267,34 @@ class Sum:
         products = self._zero_unless_live(products, rows)
         if self.in_order:
             return jax.lax.dynamic_update_slice_in_dim(total, products, rows.start, 0)
-        found = reduce_axes(products, (0,), self.spec.semiring.add, self.machine)
+        sums = reduce_axes(products, (0,), self.spec.semiring.add, self.machine)
         if self.total == self.compute_dtype:
-            return self._combine(total, found)
+            return self._combine(total, sums)
         with jax.enable_x64(True):
-            return jax.lax.add(total, widen(found, self.total))
+            return jax.lax.add(total, widen(sums, self.total))
 
     # ---- products
 
     def _products(self, rows: Stream) -> jax.Array:
         """The product of each row, summed over the dense index variables that the result lacks."""
-        given, mask = [factor.of_rows(rows) for factor in self.factors], self.spec.mask
-        compared = 0 if mask is None else mask.operands
-        multiplied = range(compared, len(given))
+        arrays, mask = [factor.of_rows(rows) for factor in self.factors], self.spec.mask
+        multiplied = range(self.spec.compared, len(arrays))
         if self._is_contraction:
-            found = self._contract(given, rows)
+            products = self._contract(arrays, rows)
         else:
-            found = self._multiply(given, multiplied, self.spec.semiring.multiply, rows)
+            products = self._multiply(arrays, multiplied, self.spec.semiring.multiply, rows)
             if self.spec.semiring.is_selective and self.dtype != self.compute_dtype:
-                found = found.astype(self.dtype).astype(self.compute_dtype)
+                products = products.astype(self.dtype).astype(self.compute_dtype)
             if mask is not None:
-                product = self._multiply(given, range(mask.count), mask.multiply, rows)
-                wanted = self._align_axes(given[mask.count], mask.count, rows)
-                found = jnp.where(product.astype(wanted.dtype) == wanted, found, self.zero)
-            found = jnp.broadcast_to(found, (rows.rows, *(self.sizes[v] for v in self.dense)))
+                product = self._multiply(arrays, range(mask.count), mask.multiply, rows)
+                attained = self._align_axes(arrays[mask.count], mask.count, rows)
+                products = jnp.where(product.astype(attained.dtype) == attained, products, self.zero)
+            products = jnp.broadcast_to(products, (rows.rows, *(self.sizes[v] for v in self.dense)))
             summed = [n for n, v in enumerate(self.dense, 1) if v not in self.target.dense]
-            found = reduce_axes(found, summed, self.spec.semiring.add, self.machine)
+            products = reduce_axes(products, summed, self.spec.semiring.add, self.machine)
         kept = [v for v in self.dense if v in self.target.dense]
         order = [1 + kept.index(v) for v in self.target.dense]
-        return jnp.transpose(found, (0, *order)) if order != sorted(order) else found
+        return jnp.transpose(products, (0, *order)) if order != sorted(order) else products
 
     @cached_property
     def _is_contraction(self) -> bool:
@@ -310,19 +309,19 @@ class Sum:
                 return True
         return False
 
-    def _contract(self, given: Sequence[Any], rows: Stream) -> jax.Array:
+    def _contract(self, arrays: Sequence[Any], rows: Stream) -> jax.Array:
         letters = {v: n for n, v in enumerate(self.dense, 1)}
         operands = list[Any]()
-        for x, factor in zip(given, self.factors, strict=True):
+        for x, factor in zip(arrays, self.factors, strict=True):
             outer = [0] if factor.layout.indexed else []
             operands += [x.astype(self.compute_dtype), [*outer, *(letters[v] for v in factor.layout.dense)]]
         of_rows = any(factor.layout.indexed for factor in self.factors)
         kept = [letters[v] for v in self.dense if v in self.target.dense]
-        found = jnp.einsum(*operands, [0, *kept] if of_rows else kept, preferred_element_type=self.compute_dtype)
-        return found if of_rows else jnp.broadcast_to(found, (rows.rows, *found.shape))
+        products = jnp.einsum(*operands, [0, *kept] if of_rows else kept, preferred_element_type=self.compute_dtype)
+        return products if of_rows else jnp.broadcast_to(products, (rows.rows, *products.shape))
 
-    def _multiply(self, given: Sequence[Any], numbers: Sequence[int], multiply: str, rows: Stream) -> jax.Array:
-        aligned = [self._align_axes(given[n], n, rows).astype(self.compute_dtype) for n in numbers]
+    def _multiply(self, arrays: Sequence[Any], numbers: Sequence[int], multiply: str, rows: Stream) -> jax.Array:
+        aligned = [self._align_axes(arrays[n], n, rows).astype(self.compute_dtype) for n in numbers]
         one = np.asarray(self.spec.semiring.one(self.dtype.name)).astype(self.compute_dtype)
         return reduce(_MULTIPLY[multiply], aligned) if aligned else jnp.full([1] * (1 + len(self.dense)), one)
 
@@ -330,9 +329,9 @@ class Sum:
         """Return factor `number` with axes for the rows and for each dense index variable; missing axes have size 1."""
         layout = self.factors[number].layout
         x = x if layout.indexed else x[None]
-        own = sorted(layout.dense, key=self.dense.index)
-        x = jnp.transpose(x, (0, *(1 + layout.dense.index(v) for v in own)))
-        return jnp.expand_dims(x, [n for n, v in enumerate(self.dense, 1) if v not in own])
+        names = sorted(layout.dense, key=self.dense.index)
+        x = jnp.transpose(x, (0, *(1 + layout.dense.index(v) for v in names)))
+        return jnp.expand_dims(x, [n for n, v in enumerate(self.dense, 1) if v not in names])
 
     # ---- sums
 
@@ -390,14 +389,14 @@ class Sum:
     def result(self, total: jax.Array, used: Array | None) -> jax.Array:
         """Convert a total to the result of the einsum. `used` marks the slots of the result's pattern with an entry."""
         labels, axes = _labels(self.spec.result), self.target.axes
-        found = jnp.transpose(total, sorted(range(len(axes)), key=axes.__getitem__))
-        found = _on_diagonals(found, labels, self.target.dense, self.zero)
+        out = jnp.transpose(total, sorted(range(len(axes)), key=axes.__getitem__))
+        out = _on_diagonals(out, labels, self.target.dense, self.zero)
         if used is not None:
             shape = [-1 if label == self.spec.result.on else 1 for label in labels]
-            found = jnp.where(used.reshape(shape), found, np.zeros((), found.dtype))
-        if is_complex(found.dtype) and not is_complex(self.dtype):  # the cotangent of a real factor
-            found = found.real
-        return found.astype(self.dtype).reshape(self.spec.shape(self.spec.result))
+            out = jnp.where(used.reshape(shape), out, np.zeros((), out.dtype))
+        if is_complex(out.dtype) and not is_complex(self.dtype):  # the cotangent of a real factor
+            out = out.real
+        return out.astype(self.dtype).reshape(self.spec.shape(self.spec.result))
 
 
 def _scatter(
