@@ -57,16 +57,16 @@ def cheapest_conversions(products: Sequence[Term], on: PatternRef | None) -> lis
     if any(term is None for term in terms):
         return [fewest_conversions(work, on) for work in products]
     sortable = [term for term in terms if term is not None]
-    found: Sequence[Sorts | None]
+    sorts_of: Sequence[Sorts | None]
+    pairs = zip(products, sortable, strict=True)
     if is_assembled and new is not None:
-        found = sum_sorts(sortable, tuple(products[0].result_vars[dim] for dim in new.order)) or [None] * len(products)
+        order = tuple(products[0].result_vars[dim] for dim in new.order)
+        sorts_of = sum_sorts(sortable, order) or [None] * len(products)
     else:
-        found = [
-            einsum_sorts(term) if _is_met(work, on) else None for work, term in zip(products, sortable, strict=True)
-        ]
+        sorts_of = [einsum_sorts(term) if _is_met(work, on) else None for work, term in pairs]
     return [
         fewest_conversions(work, on) if sorts is None else _of_sorts(work, fixed, sorts)
-        for work, sorts in zip(products, found, strict=True)
+        for work, sorts in zip(products, sorts_of, strict=True)
     ]
 
 
@@ -81,8 +81,8 @@ def fewest_conversions(work: Term, on: PatternRef | None) -> Conversions:
     dynamic.sort(key=lambda n: work.walk_of(n).pattern.nse)
     for count in range(1, len(dynamic) + 1):
         for chosen in combinations(dynamic, count):
-            for found in choices(*(permutations(range(len(work.walk_of(n).indices))) for n in chosen)):
-                orders = dict(zip(chosen, found, strict=True))
+            for reordered in choices(*(permutations(range(len(work.walk_of(n).indices))) for n in chosen)):
+                orders = dict(zip(chosen, reordered, strict=True))
                 if _agree(work, on, orders):
                     return tuple(_conversion(work, n, order) for n, order in orders.items())
     raise AssertionError("patterns are concordant after all of them are sorted in one order")

@@ -73,19 +73,18 @@ def desugar_statement(
     Raises DTypeError if an index table is sparse or holds no integers, ShapeError if ranks do not agree,
     NotYetSupportedError for symbolic shapes.
     """
-    found = _Relations(text, tensors)
-    target, of_target = found.replace_indices(statement.target, shape, distinct=True)
+    tables = _Relations(text, tensors)
+    target, of_target = tables.replace_indices(statement.target, shape, distinct=True)
     terms = []
     for term in statement.terms:
         factors, needed = [], list(of_target)
         for factor in term.factors:
-            access, more = found.replace_indices(
-                factor, _shape(tensors[factor.tensor]) if factor.indirections() else None
-            )
+            accessed = _shape(tensors[factor.tensor]) if factor.indirections() else None
+            access, more = tables.replace_indices(factor, accessed)
             factors.append(access)
             needed += more
         terms.append(replace(term, factors=(*factors, *dict.fromkeys(needed))))
-    return DesugaredStatement(replace(statement, target=target, terms=tuple(terms)), found.made, tuple(of_target))
+    return DesugaredStatement(replace(statement, target=target, terms=tuple(terms)), tables.relations, tuple(of_target))
 
 
 def _shape(x: Any) -> tuple[int, ...]:
@@ -97,7 +96,7 @@ class _Relations:
 
     def __init__(self, text: str, tensors: Mapping[str, Any]) -> None:
         self.text, self.tensors = text, tensors
-        self.made: dict[str, IndexRelation] = {}
+        self.relations: dict[str, IndexRelation] = {}
         self.sizes: dict[IndexVar, int] = {}
         for name, x in tensors.items():
             check_constant(_shape(x), f"tensor {name} of '{text}'")
@@ -137,8 +136,12 @@ class _Relations:
         while var in taken or self.sizes.setdefault(var, size) != size:
             var += "'"
         names = tuple(map(str, inner.indices))
-        if var not in self.made:
-            self.made[var] = IndexRelation(relation(_diagonal(array, names), size))
+        if var not in self.relations:
+            distinct = list(dict.fromkeys(names))
+            if len(distinct) < len(names):  # axes with equal names become their diagonal
+                einsum = jnp.einsum if isinstance(array, jax.core.Tracer) else np.einsum
+                array = einsum(array, [distinct.index(v) for v in names], list(range(len(distinct))))
+            self.relations[var] = IndexRelation(relation(array, size))
         return var, [*needed, Access(var, (*dict.fromkeys(names), var))]
 
     def array(self, access: Access) -> Any:
@@ -156,15 +159,6 @@ class _Relations:
                 f"{array.dtype}." + (" Index by jnp.nonzero of a mask." if array.dtype == np.bool_ else "")
             )
         return array
-
-
-def _diagonal(array: Any, names: tuple[IndexVar, ...]) -> Any:
-    """Reduce an array to one axis for each distinct name: axes with equal names become their diagonal."""
-    distinct = list(dict.fromkeys(names))
-    if len(distinct) == len(names):
-        return array
-    einsum = jnp.einsum if isinstance(array, jax.core.Tracer) else np.einsum
-    return einsum(array, [distinct.index(v) for v in names], list(range(len(distinct))))
 
 
 def relation(array: Any, size: int) -> Pattern | DynamicPattern:
@@ -207,9 +201,9 @@ def check_distinct(text: str, stated: DesugaredStatement) -> None:
     """
     patterns = [(access, stated.relations[access.tensor].pattern) for access in stated.of_target]
     for group in _group_by_shared_variables([access for access, _ in patterns]):
-        found = tuple((tuple(map(str, a.indices)), p) for a, p in patterns if a in group)
-        known = tuple((names, p) for names, p in found if isinstance(p, Pattern))
-        if len(known) < len(found):
+        of_group = tuple((tuple(map(str, a.indices)), p) for a, p in patterns if a in group)
+        known = tuple((names, p) for names, p in of_group if isinstance(p, Pattern))
+        if len(known) < len(of_group):
             continue
         target = tuple(str(v) for v in stated.statement.target.indices)
         twice = _twice(known, target)
@@ -232,9 +226,9 @@ def counting(stated: DesugaredStatement) -> tuple[Statement, tuple[int, ...]]:
     related = [tuple(f for f in term.factors if f.tensor in stated.relations) for term in stated.statement.terms]
     led = {v for accesses in related for access in accesses for v in access.variables()}
     same = tuple(dim for dim, index in enumerate(target.indices) if index not in led)
-    kept = Access(target.tensor, tuple(index for index in target.indices if index in led))
+    addressed = Access(target.tensor, tuple(index for index in target.indices if index in led))
     terms = tuple(Product(1, accesses) for accesses in dict.fromkeys(related))
-    return replace(stated.statement, target=kept, terms=terms), same
+    return replace(stated.statement, target=addressed, terms=terms), same
 
 
 def _group_by_shared_variables(accesses: Sequence[Access]) -> list[list[Access]]:
@@ -266,16 +260,16 @@ def _read(relations: _Tables) -> dict[IndexVar, np.ndarray]:
     A value is -1 where a table is read out of range, or holds an index that is out of range.
     """
     sizes = {v: size for names, pattern in relations for v, size in zip(names, pattern.shape, strict=True)}
-    given = {names[-1] for names, _ in relations}
-    free = [v for v in sizes if v not in given]
+    determined = {names[-1] for names, _ in relations}
+    free = [v for v in sizes if v not in determined]
     read = {v: np.arange(sizes[v]).reshape([-1 if v == w else 1 for w in free]) for v in free}
     for (*names, last), pattern in relations:
         *elements, coordinates = pattern.rows()
         table = np.full(pattern.shape[:-1], -1, np.int64)
         table[tuple(elements)] = coordinates
         where = np.broadcast_arrays(*(read[v] for v in names))
-        found = table[tuple(np.maximum(axis, 0) for axis in where)] if table.size else np.full(where[0].shape, -1)
-        read[last] = np.where(np.all([axis >= 0 for axis in where], axis=0), found, -1)
+        coordinate = table[tuple(np.maximum(axis, 0) for axis in where)] if table.size else np.full(where[0].shape, -1)
+        read[last] = np.where(np.all([axis >= 0 for axis in where], axis=0), coordinate, -1)
     # Every combination of the free variables is one write, so all columns get the same full shape.
     every = np.broadcast_shapes(*(column.shape for column in read.values()))
     return {v: np.broadcast_to(column, every) for v, column in read.items()}

@@ -54,23 +54,23 @@ class Dtypes:
         """The dtypes of a product that is one term of a sum."""
         return replace(self, computed=self.intermediate, result=self.intermediate)
 
-    def operand_dtype(self, given: np.dtype) -> np.dtype:
-        """The dtype in which an operand of the dtype `given` is passed to the primitive."""
-        return given if given.name in DTYPES and self._is_same_promoted(given) else self.promoted
+    def operand_dtype(self, dtype: np.dtype) -> np.dtype:
+        """The dtype in which an operand of this dtype is passed to the primitive."""
+        return dtype if dtype.name in DTYPES and self._is_same_promoted(dtype) else self.promoted
 
-    def _is_same_promoted(self, given: np.dtype) -> bool:
+    def _is_same_promoted(self, dtype: np.dtype) -> bool:
         """Whether a cast in the kernel gives the same numbers as promoting the operand first."""
-        if is_complex(given) and not is_complex(self.promoted):
+        if is_complex(dtype) and not is_complex(self.promoted):
             return False
         if self.promoted.name in NARROW_FLOATS:
             exact = 2 ** (jnp.finfo(self.promoted).nmant + 1)  # integers up to here are exact
-            return given == self.promoted or (given.kind in "biu" and 2 ** (8 * given.itemsize) <= exact)
-        own, whole = part(given.name), part(self.promoted.name)
-        return accumulator(own, whole) == accumulator(whole)
+            return dtype == self.promoted or (dtype.kind in "biu" and 2 ** (8 * dtype.itemsize) <= exact)
+        operand, common = part(dtype.name), part(self.promoted.name)
+        return accumulator(operand, common) == accumulator(common)
 
-    def reduction_dtype(self, given: np.dtype) -> np.dtype:
-        """The dtype in which an operand is prereduced; `given` is its `operand_dtype`."""
-        return given if is_complex(given) else np.dtype(accumulator(given.name))
+    def reduction_dtype(self, dtype: np.dtype) -> np.dtype:
+        """The dtype in which an operand is prereduced; `dtype` is its `operand_dtype`."""
+        return dtype if is_complex(dtype) else np.dtype(accumulator(dtype.name))
 
     @property
     def dense(self) -> np.dtype:
@@ -78,23 +78,23 @@ class Dtypes:
         return common_dtype(self.promoted, self.intermediate)
 
 
-def common_dtype(*given: Any) -> np.dtype:
+def common_dtype(*values: Any) -> np.dtype:
     """The dtype to which dtypes, arrays and numbers promote, by `jnp.result_type`.
 
     A narrow float (float16 or bfloat16) and float32 give float32, even if JAX is set to strict promotion. Users do not
     mix the two themselves: jsparse computes sums of narrow floats in float32.
     """
-    first = given[0]
-    if all(isinstance(x, np.dtype) and x == first for x in given) and first.isnative and 0 < first.itemsize <= 4:
+    first = values[0]
+    if all(isinstance(x, np.dtype) and x == first for x in values) and first.isnative and 0 < first.itemsize <= 4:
         return first  # whether x64 is on or off
-    if any(getattr(x, "dtype", x) == np.float32 for x in given):
-        given = tuple(x for x in given if getattr(getattr(x, "dtype", x), "name", "") not in NARROW_FLOATS)
-    return np.dtype(jnp.result_type(*given))
+    if any(getattr(x, "dtype", x) == np.float32 for x in values):
+        values = tuple(x for x in values if getattr(getattr(x, "dtype", x), "name", "") not in NARROW_FLOATS)
+    return np.dtype(jnp.result_type(*values))
 
 
-def wide_float(*given: Any) -> np.dtype:
+def wide_float(*dtypes: Any) -> np.dtype:
     """The float dtype in which numbers of these dtypes are added and divided: float32, or a wider dtype among them."""
-    floats = [dtype for dtype in given if jnp.issubdtype(dtype, jnp.inexact)]
+    floats = [dtype for dtype in dtypes if jnp.issubdtype(dtype, jnp.inexact)]
     return wide_dtype(common_dtype(*floats or [np.dtype(np.float32)]))
 
 
@@ -115,11 +115,21 @@ def dtypes_of(
     valued = [x for x in operands if not x.is_bare]
     if valued or semiring.multiply != "&":
         operands = valued or operands
-        promoted = _promote_operands(text, operands, numbers)
+        try:
+            promoted = common_dtype(*(x.promoting for x in operands), *numbers)
+        except (TypeError, ValueError) as error:
+            raise DTypeError(
+                f"Expected the operands of '{text}' to promote to one dtype, but jax does not promote "
+                f"{_list_dtypes(operands)}. Convert them with .astype."
+            ) from error
     else:
         promoted = np.dtype(bool)
     result = promoted if preferred is None else preferred
-    _check(text, operands, promoted, promoted)
+    if promoted.name not in DTYPES:
+        raise DTypeError(
+            f"Expected the operands of '{text}' to promote to one of {', '.join(DTYPES)}, but {_list_dtypes(operands)} "
+            f"promote to {promoted}. Convert them with .astype."
+        )
     if result.name not in DTYPES or (is_complex(promoted) and not is_complex(result)):
         raise DTypeError(
             f"Expected preferred_element_type of '{text}' to be one of {', '.join(DTYPES)}, and complex if operands "
@@ -149,24 +159,6 @@ def check_coefficients(text: str, coefficients: Sequence[complex], dtype: np.dty
             )
 
 
-def _promote_operands(text: str, operands: Sequence[Signature], numbers: Sequence[complex]) -> np.dtype:
-    try:
-        return common_dtype(*(x.promoting for x in operands), *numbers)
-    except (TypeError, ValueError) as error:
-        raise DTypeError(
-            f"Expected the operands of '{text}' to promote to one dtype, but jax does not promote "
-            f"{_list_dtypes(operands)}. Convert them with .astype."
-        ) from error
-
-
-def _check(text: str, operands: Sequence[Signature], dtype: np.dtype, promoted: np.dtype) -> None:
-    if dtype.name not in DTYPES:
-        raise DTypeError(
-            f"Expected the operands of '{text}' to promote to one of {', '.join(DTYPES)}, but {_list_dtypes(operands)} "
-            f"promote to {promoted}. Convert them with .astype."
-        )
-
-
 def _list_dtypes(operands: Sequence[Signature]) -> str:
     return ", ".join(x.dtype.name for x in operands)
 
@@ -187,8 +179,8 @@ def parse_preferred_dtype(text: str, dtype: Any) -> np.dtype | None:
     """
     if dtype is None:
         return None
-    given = parse_dtype(dtype, f"preferred_element_type of {text} to be a dtype of numbers")
-    return given if given.itemsize <= 4 else np.dtype(jnp.empty((), given).dtype)
+    parsed = parse_dtype(dtype, f"preferred_element_type of {text} to be a dtype of numbers")
+    return parsed if parsed.itemsize <= 4 else np.dtype(jnp.empty((), parsed).dtype)
 
 
 def check_semiring_dtype(text: str, semiring: Semiring, dtype: np.dtype) -> None:

@@ -8,7 +8,7 @@ factors that attain a minimum share its gradient.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
 from math import prod
 from operator import add, mul
@@ -67,6 +67,9 @@ Values: TypeAlias = Sequence[Any]
 
 _SPARSE = "Make an operand sparse (jsparse.asarray): the loops then visit its stored entries only."
 _MULTIPLY = {"*": jnp.multiply, "+": jnp.add, "&": jnp.bitwise_and}
+_REDUCE: Mapping[str, Callable[..., jax.Array]] = {
+    "+": jnp.sum, "*": jnp.prod, "min": jnp.min, "max": jnp.max, "|": jax.lax.reduce_or
+}  # fmt: skip
 
 
 def execute(plan: ProgramPlan, operands: Sequence[Any], out_format: object) -> Any:
@@ -100,7 +103,7 @@ def _result(instruction: Instruction, values: Values, out_format: object) -> Any
             return _part(instruction, out_format if value is None else values[value])
         case SplitAxes(value, padded, shape):
             x = values[value]
-            more = [(0, size - own) for size, own in zip(padded, x.shape, strict=True)]
+            more = [(0, size - old) for size, old in zip(padded, x.shape, strict=True)]
             # `_factor` reshapes an array that needs no zeros: a sum of products reads it in several shapes.
             return _reshape_array(jnp.pad(x, more), shape) if padded != x.shape else x
         case JoinAxes(value, padded, shape):
@@ -124,15 +127,15 @@ def _reshape_array(x: Any, shape: tuple[int, ...]) -> Any:
 
 def _part(work: TakePart, x: Any) -> SparseTensor | BarePattern | jax.Array:
     """A part of a composed tensor. Values of padding are 0, whatever the tensor has there."""
-    whole: Composition = pattern_of(x)
-    part, on = whole.parts[work.number], cast("Any", work.pattern)
+    composition: Composition = pattern_of(x)
+    part, on = composition.parts[work.number], cast("Any", work.pattern)
     if isinstance(on, DynamicType) and isinstance(part.pattern, DynamicPattern):
         on = part.pattern.with_type(on)
     if work.is_bare:
         return BarePattern(on)
-    first = sum(other.nse for other in whole.parts[: work.number])
-    values = x.values if len(whole.parts) == 1 else x.values[first : first + part.nse]
-    values = without_padding(values, part, whole.shape)
+    first = sum(other.nse for other in composition.parts[: work.number])
+    values = x.values if len(composition.parts) == 1 else x.values[first : first + part.nse]
+    values = without_padding(values, part, composition.shape)
     if on is None:
         return jnp.reshape(values, (part.slots, *part.inner))
     tensor: SparseTensor = SparseTensor._wrap(values, on)
@@ -155,13 +158,13 @@ def _compose_tensor(work: Compose, values: Values, out_format: object) -> Compos
     """Make a composed tensor from the values of its parts."""
     on = work.composition
     if on.is_dynamic:
-        given = pattern_of(out_format if work.source is None else values[work.source])
+        pattern = pattern_of(out_format if work.source is None else values[work.source])
         # A pattern with the levels of blocks below it has the index arrays of the outer pattern.
-        is_composed = isinstance(given, Composition)
-        on = on.with_patterns(dynamic_patterns(given) if is_composed else [given.with_type(on.parts[0].pattern)])
+        is_composed = isinstance(pattern, Composition)
+        on = on.with_patterns(dynamic_patterns(pattern) if is_composed else [pattern.with_type(on.parts[0].pattern)])
     taken = [values[n].values if isinstance(values[n], SparseTensor) else values[n].reshape(-1) for n in work.values]
-    kept = [without_padding(x, part, on.shape) for x, part in zip(taken, on.parts, strict=True)]
-    return ComposedTensor._wrap(join_values(kept), on)
+    of_parts = [without_padding(x, part, on.shape) for x, part in zip(taken, on.parts, strict=True)]
+    return ComposedTensor._wrap(join_values(of_parts), on)
 
 
 def in_format(x: SparseTensor | BarePattern, format: Format) -> SparseTensor | BarePattern:
@@ -174,8 +177,8 @@ def in_format(x: SparseTensor | BarePattern, format: Format) -> SparseTensor | B
 
 @partial(jax.jit, static_argnames="format", inline=True)  # outside jit, one program takes less time than its parts
 def _sort_into_format(x: SparseTensor, format: Format) -> SparseTensor:
-    made: SparseTensor = x.asformat(format)
-    return made
+    result: SparseTensor = x.asformat(format)
+    return result
 
 
 @partial(jax.jit, static_argnames="format", inline=True)
@@ -188,17 +191,17 @@ def _on_levels(work: OnLevels, x: Any) -> SparseTensor | BarePattern:
     """Move a tensor, an array or a bare pattern `x` to a pattern with the same entries in the same order."""
     on: Any = work.pattern
     if isinstance(on, DynamicType):
-        given: DynamicPattern = x.pattern
+        pattern: DynamicPattern = x.pattern
         if work.joins:
-            arrays = join_arrays(on.format, on.shape, work.strides, given.arrays)
+            arrays = join_arrays(on.format, on.shape, work.strides, pattern.arrays)
         else:
-            arrays = split_arrays(given.format, given.shape, work.strides, given.arrays)
+            arrays = split_arrays(pattern.format, pattern.shape, work.strides, pattern.arrays)
         on = DynamicPattern(on, tuple(arrays))
     if isinstance(x, BarePattern):
         return BarePattern(on)
     values = x.values if isinstance(x, SparseTensor) else jnp.reshape(x, on.nse)
-    made: SparseTensor = SparseTensor._wrap(values, on)
-    return made
+    tensor: SparseTensor = SparseTensor._wrap(values, on)
+    return tensor
 
 
 def _sum(work: SumOfProducts, values: Values, out_format: object) -> Any:
@@ -210,10 +213,10 @@ def _sum(work: SumOfProducts, values: Values, out_format: object) -> Any:
         return _assemble_with_values(work, output, output.entries, values)
     if isinstance(output, AssembledPattern):
         on = output.assembly.pattern(values)
-        found = _total(work, values, on)
-        if on is not None and not jnp.issubdtype(found.dtype, jnp.inexact):  # floats are NaN
-            found, on = on.guard_overflow(found)
-        return _wrap_values(found, output.pattern, on)
+        out = _total(work, values, on)
+        if on is not None and not jnp.issubdtype(out.dtype, jnp.inexact):  # floats are NaN
+            out, on = on.guard_overflow(out)
+        return _wrap_values(out, output.pattern, on)
     on = _existing(output, values, out_format)
     return _wrap_values(_total(work, values, on), output.pattern, on)
 
@@ -241,9 +244,9 @@ def _existing(output: OnPattern, values: Values, out_format: object) -> DynamicP
     """Find the existing dynamic pattern of the result; None if the result's pattern is static."""
     if isinstance(output.pattern, Pattern):
         return None
-    given = pattern_of(out_format) if output.source is None else values[output.source].pattern
-    if isinstance(given, DynamicPattern):
-        return given.ordinary() if output.source is None else given.common(values)
+    pattern = pattern_of(out_format) if output.source is None else values[output.source].pattern
+    if isinstance(pattern, DynamicPattern):
+        return pattern.ordinary() if output.source is None else pattern.common(values)
     return DynamicPattern.empty(output.pattern)  # dense levels of size 0 leave no entries, so no pattern to share
 
 
@@ -253,17 +256,17 @@ def _assemble_with_values(
     """Compute a sparse result, with one kernel that finds the pattern and the values together."""
     factors = [x for term in work.terms for x in factors_of(term, values)]
     index = [array for arrays in output.assembly.index(values) for array in arrays]
-    *arrays, found = entries_p.bind(*same_varying((*factors, *index)), work=entries)
-    has_nan = jnp.issubdtype(found.dtype, jnp.inexact)
-    found = with_checkpoint_name(convert_dtype(found, work.dtype))
+    *arrays, out = entries_p.bind(*same_varying((*factors, *index)), work=entries)
+    has_nan = jnp.issubdtype(out.dtype, jnp.inexact)
+    out = with_checkpoint_name(convert_dtype(out, work.dtype))
     on = output.assembly.pattern(values, arrays)
     if on is not None:
-        found = found if entries.semiring.is_linear else on.in_use(found)
-        if jnp.issubdtype(found.dtype, jnp.inexact):
-            found = found if has_nan else on.poison(found)  # integers that are converted to floats only now
+        out = out if entries.semiring.is_linear else on.in_use(out)
+        if jnp.issubdtype(out.dtype, jnp.inexact):
+            out = out if has_nan else on.poison(out)  # integers that are converted to floats only now
         else:
-            found, on = on.guard_overflow(found)
-    result: SparseTensor = _wrap_values(found, output.pattern, on)
+            out, on = on.guard_overflow(out)
+    result: SparseTensor = _wrap_values(out, output.pattern, on)
     return result
 
 
@@ -293,9 +296,8 @@ def _product(work: Term, values: Values, on: DynamicPattern | None) -> jax.Array
     if work.spec.factors == (work.spec.result,) and work.spec.result.on is not None and len(work.spec.walks) == 1:
         return convert_dtype(arrays[0], work.dtype)  # no kernel: the result is the factor, with dimensions renamed
     index = [array for pattern in work.dynamic_patterns(values, on) for array in pattern.operands()]
-    out = with_checkpoint_name(
-        convert_dtype(einsum_p.bind(*same_varying((*arrays, *index)), spec=work.spec), work.dtype)
-    )
+    out = einsum_p.bind(*same_varying((*arrays, *index)), spec=work.spec)
+    out = with_checkpoint_name(convert_dtype(out, work.dtype))
     if not work.semiring.is_linear and isinstance(work.result, DynamicType) and on is not None:
         out = on.with_type(work.result).in_use(out)
     return out
@@ -381,7 +383,8 @@ def _dense_product(
         return jnp.full(shape[: len(kept)], semiring.zero(dtype.name), dtype)
     aligned = [_align_axes(x, term, space) for x, term in zip(arrays, terms, strict=True)]
     product = jnp.broadcast_to(reduce(_MULTIPLY[semiring.multiply], aligned), shape)
-    return _reduce_axes(semiring, product, summed) if summed else product
+    # numpy's rules would widen integers
+    return _REDUCE[semiring.add](product, summed).astype(dtype) if summed else product
 
 
 def _align_axes(x: Any, term: Sequence[IndexVar], space: Sequence[IndexVar]) -> Any:
@@ -394,20 +397,6 @@ def _align_axes(x: Any, term: Sequence[IndexVar], space: Sequence[IndexVar]) -> 
         names = [v for n, v in enumerate(names) if n not in (first, last)] + [names[last]]
     order = sorted(range(len(names)), key=lambda n: space.index(names[n]))
     return jnp.expand_dims(jnp.transpose(x, order), [n for n, v in enumerate(space) if v not in names])
-
-
-def _reduce_axes(semiring: Semiring, product: Any, axes: tuple[int, ...]) -> Any:
-    match semiring.add:
-        case "+":
-            return jnp.sum(product, axes, dtype=product.dtype)
-        case "*":
-            return jnp.prod(product, axes, dtype=product.dtype)
-        case "min":
-            return jnp.min(product, axes)
-        case "max":
-            return jnp.max(product, axes)
-        case "|":
-            return jax.lax.reduce_or(product, axes)
 
 
 def _wrap_values(out: jax.Array, result: Pattern | DynamicType, on: DynamicPattern | None) -> Any:

@@ -26,6 +26,7 @@ import numpy as np
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.cpu_model import CPU
 from jsparse.compiler.dtypes import is_complex
+from jsparse.compiler.schedule import Plan
 from jsparse.compiler.schedule.search.statements import wide_accumulation_plan
 from jsparse.errors import PatternError
 from jsparse.formats import DynamicType, Format, Level, Pattern
@@ -60,24 +61,24 @@ def resolve_output(text: str, products: Sequence[Term], out: OutputRequest, nse:
     format = None if out is None else Format.plain(out, len(products[0].result_vars))
     if format is not None and format.is_dense:
         return None
-    found = _infer_place(products)
-    if format is not None and (not isinstance(found, PatternRef) or found.pattern.format != format):
+    place = _infer_place(products)
+    if format is not None and (not isinstance(place, PatternRef) or place.pattern.format != format):
         return format
-    if nse is not None and isinstance(found, PatternRef) and found.pattern.nse > nse:
+    if nse is not None and isinstance(place, PatternRef) and place.pattern.nse > nse:
         raise PatternError(
             f"Expected at most nse={nse:,} entries in the result of '{text}', but it lies on the pattern of an operand "
-            f"with nse={found.pattern.nse:,}. Pass nse={found.pattern.nse} or more, or leave it out."
+            f"with nse={place.pattern.nse:,}. Pass nse={place.pattern.nse} or more, or leave it out."
         )
-    return found
+    return place
 
 
 def _infer_place(products: Sequence[Term]) -> Stored:
     """Decide where a sum of products is stored, by the rules in the docstring of this module."""
-    found = [_of_product(product) for product in products]
-    if None in found:
+    places = [_of_product(product) for product in products]
+    if None in places:
         return None
-    first = found[0]
-    return first if all(other == first for other in found) else NEW_PATTERN
+    first = places[0]
+    return first if all(other == first for other in places) else NEW_PATTERN
 
 
 def _of_product(product: Term) -> Stored:
@@ -90,10 +91,15 @@ def _of_product(product: Term) -> Stored:
     if complete:
         diagonal = len(set(product.indices[complete[0]])) < len(product.indices[complete[0]])
         others = [n for n in sparse if n != complete[0]] if product.walks else []
-        alone = len(product.walks) <= 1 and not any(_stores_nothing(product, n) for n in others)
-        is_found = not kept or (alone and not diagonal)  # a result of rank 0 stores its one element in any case
-        return product.extend_to_result(complete[0]) if is_found else NEW_PATTERN
-    return NEW_PATTERN if product.walks else _all_dense(product)
+        # Loops do not walk dense levels, so walks do not show that an operand of dense levels stores nothing.
+        is_empty = any(product.operands[n].core is None and 0 in product.operands[n].shape for n in others)
+        alone = len(product.walks) <= 1 and not is_empty
+        is_on_operand = not kept or (alone and not diagonal)  # a result of rank 0 stores its one element in any case
+        return product.extend_to_result(complete[0]) if is_on_operand else NEW_PATTERN
+    if product.walks:
+        return NEW_PATTERN
+    # The sparse operands store every element, and so does the result.
+    return PatternRef(Pattern._of_valid(product.shape, Format.dense(len(product.shape)), ()))
 
 
 def is_sparse_by_rule(kept: Sequence[IndexVar], sparse: Sequence[Sequence[IndexVar]]) -> bool:
@@ -101,21 +107,6 @@ def is_sparse_by_rule(kept: Sequence[IndexVar], sparse: Sequence[Sequence[IndexV
     if any(set(indices) <= set(kept) for indices in sparse):
         return True
     return len(set(kept)) >= 2 and set(kept) <= {v for indices in sparse for v in indices}
-
-
-def _stores_nothing(product: Term, operand_index: int) -> bool:
-    """Whether a sparse operand has only dense levels, and a dimension of size 0.
-
-    Loops do not walk dense levels, so the patterns that they walk do not show that this operand stores nothing.
-    """
-    x = product.operands[operand_index]
-    return x.core is None and 0 in x.shape
-
-
-def _all_dense(product: Term) -> PatternRef:
-    """A pattern with only dense levels for a result, since its sparse operands store every element."""
-    shape = tuple(product.sizes[v] for v in product.result_vars)
-    return PatternRef(Pattern._of_valid(shape, Format.dense(len(shape)), ()))
 
 
 def capacity_bound(text: str, products: Sequence[Term]) -> int:
@@ -127,8 +118,7 @@ def capacity_bound(text: str, products: Sequence[Term]) -> int:
 
     Raises PatternError if no operand bounds a term.
     """
-    kept, sizes = products[0].result_vars, products[0].sizes
-    return min(sum(_capacity(text, product) for product in products), prod(sizes[v] for v in kept))
+    return min(sum(_capacity(text, product) for product in products), prod(products[0].shape))
 
 
 def _capacity(text: str, product: Term) -> int:
@@ -137,18 +127,16 @@ def _capacity(text: str, product: Term) -> int:
 
     walked = {v for walk in product.walks.values() for v in walk.indices}
     needed = [v for v in product.result_vars if v in walked]
-    bounds = [
-        walk.pattern.nse * volume([v for v in product.result_vars if v not in walk.indices])
-        for walk in product.walks.values()
-        if set(needed) <= set(walk.indices)
-    ]
-    bounds += [
-        x.stored.pattern.nse * volume([v for v in product.result_vars if v not in indices])
-        for x, indices in zip(product.operands, product.indices, strict=True)
-        if x.stored is not None and set(needed) <= set(indices)
-    ]
     if not needed:
         return volume(product.result_vars)
+    pairs = zip(product.operands, product.indices, strict=True)
+    capacities = [(walk.pattern.nse, walk.indices) for walk in product.walks.values()]
+    capacities += [(x.stored.pattern.nse, indices) for x, indices in pairs if x.stored is not None]
+    bounds = [
+        nse * volume([v for v in product.result_vars if v not in indices])
+        for nse, indices in capacities
+        if set(needed) <= set(indices)
+    ]
     if not bounds:
         raise PatternError(
             f"Expected nse= for '{text}': its result is sparse, with a pattern that is only known at run time, and no "
@@ -202,17 +190,14 @@ class Assembly:
             return None
         if arrays is None:
             arrays = assemble_arrays(self.reached, self.index(operands), self.result)
-        made = DynamicPattern(self.result, tuple(arrays))
-        self._check_capacity(made, operands)
-        return made
-
-    def _check_capacity(self, made: DynamicPattern, operands: Sequence[Any]) -> None:
+        pattern = DynamicPattern(self.result, tuple(arrays))
         sources = (operands[n].pattern for n in self.sources if n is not None)
-        if _has_overflowed(made) and not any(map(_has_overflowed, sources)):
+        if _has_overflowed(pattern) and not any(map(_has_overflowed, sources)):
             raise PatternError(
-                f"Expected at most nse={made.nse:,} entries in the result of '{self.text}', but there are "
-                f"{int(np.max(made.count)):,}. Pass nse={int(np.max(made.count))} or more."
+                f"Expected at most nse={pattern.nse:,} entries in the result of '{self.text}', but there are "
+                f"{int(np.max(pattern.count)):,}. Pass nse={int(np.max(pattern.count))} or more."
             )
+        return pattern
 
 
 def _has_overflowed(pattern: DynamicPattern) -> bool:
@@ -221,10 +206,7 @@ def _has_overflowed(pattern: DynamicPattern) -> bool:
 
 
 def assemble_pattern(
-    text: str,
-    products: Sequence[Term],
-    format: Format | None,
-    nse: int | None,
+    text: str, products: Sequence[Term], format: Format | None, nse: int | None
 ) -> tuple[PatternRef, Assembly]:
     """Make the new pattern of a sum of products. Returns a reference to the pattern, and its assembly.
 
@@ -274,7 +256,10 @@ def _dynamic(text: str, products: Sequence[Term], format: Format | None, nse: in
     capacity = capacity_bound(text, products) if nse is None else nse
     if format is None:
         format = infer_format(products, capacity)
-    return dynamic_type(shape, format, capacity if nse is not None else _with_blocks(capacity, shape, format, products))
+    if nse is None:  # with trailing dense levels, each entry may need a block of slots
+        walked = {v for product in products for walk in product.walks.values() for v in walk.indices}
+        capacity *= prod(shape[dim] for dim in format.trailing_dims if products[0].result_vars[dim] in walked)
+    return dynamic_type(shape, format, capacity)
 
 
 def _make_output_pattern(products: Sequence[Term]) -> tuple[OutputPattern, tuple[int | None, ...]]:
@@ -312,18 +297,9 @@ def _source(product: Term, key: WalkKey, walk: PatternAccess) -> int | None:
     return next(n for n, core in cores if core is not None and (core.pattern, core.group, core.derived) == expected)
 
 
-def _with_blocks(capacity: int, shape: tuple[int, ...], format: Format, products: Sequence[Term]) -> int:
-    """The number of slots for `capacity` entries. With trailing dense levels, each entry may need a block of slots."""
-    walked = {v for product in products for walk in product.walks.values() for v in walk.indices}
-    for dim in format.trailing_dims:
-        capacity *= shape[dim] if products[0].result_vars[dim] in walked else 1
-    return capacity
-
-
 def symbolic_phase(products: Sequence[Term], reached: OutputPattern, format: Format | None) -> Pattern:
     """Find the pattern of a sum of products on static patterns, in `format` or in a format that its entries suggest."""
-    kept, sizes = products[0].result_vars, products[0].sizes
-    shape = tuple(sizes[v] for v in kept)
+    kept, shape = products[0].result_vars, products[0].shape
     order = infer_order(products) if format is None else tuple(kept[dim] for dim in format.order)
     rows, is_sorted = assemble_coordinates(reached, order, index_dtype(shape, []))
     chosen = infer_format(products, len(rows[0])) if format is None else format
@@ -366,16 +342,13 @@ def _agreeing(products: Sequence[Term]) -> list[IndexVar]:
                 for above, below in pairwise(stored):
                     outside[below] |= {above} - {below}
     order: list[IndexVar] = []
-    left = list(names)
-    while left:
-        free = [v for v in left if not outside[v] & set(left)]
-        order.append((free or left)[0])
-        left.remove(order[-1])
-    return order if all(_follows(order, outside)) else list(names)
-
-
-def _follows(order: Sequence[IndexVar], outside: dict[IndexVar, set[IndexVar]]) -> list[bool]:
-    return [all(order.index(u) < n for u in outside[v]) for n, v in enumerate(order)]
+    remaining = list(names)
+    while remaining:
+        free = [v for v in remaining if not outside[v] & set(remaining)]
+        order.append((free or remaining)[0])
+        remaining.remove(order[-1])
+    agrees = all(order.index(u) < n for n, v in enumerate(order) for u in outside[v])
+    return order if agrees else list(names)
 
 
 def fuse_pattern_with_values(assembly: Assembly, terms: Sequence[Term]) -> Entries | None:
@@ -401,9 +374,14 @@ def _is_cheaper_on_pattern(entries: Entries, terms: Sequence[Term]) -> bool:
         return False
     if FEWER * entries.result.nse > sum(walk.stored.nse for walk in entries.reached.walks):
         return False
-    dtypes = [term.kernel_dtypes for term in terms]
-    found = entries_plan(entries, (dtypes[0][0], *(dtype for _, *factors in dtypes for dtype in factors)))
-    return CPU.appended * found.cost.total > sum(
-        wide_accumulation_plan(problem_of(spec, own), spec.stored).cost.total
-        for spec, own in zip(entries.specs, dtypes, strict=True)
+    fused = plan_of_entries(entries, terms)
+    return CPU.appended * fused.cost.total > sum(
+        wide_accumulation_plan(problem_of(spec, term.kernel_dtypes), spec.stored).cost.total
+        for spec, term in zip(entries.specs, terms, strict=True)
     )
+
+
+def plan_of_entries(entries: Entries, terms: Sequence[Term]) -> Plan:
+    """The plan of the kernel that finds the entries of a sum of these terms, and computes their values."""
+    dtypes = [term.kernel_dtypes for term in terms]
+    return entries_plan(entries, (dtypes[0][0], *(dtype for _, *factors in dtypes for dtype in factors)))

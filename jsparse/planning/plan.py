@@ -22,10 +22,10 @@ from jsparse.errors import ScheduleError, short_repr
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.split import Strides
 from jsparse.notation import Access
-from jsparse.planning.output import Assembly
+from jsparse.planning.output import Assembly, plan_of_entries
 from jsparse.planning.signature import Signature
 from jsparse.planning.term import Term
-from jsparse.primitives.entries_spec import Entries, entries_plan
+from jsparse.primitives.entries_spec import Entries
 from jsparse.primitives.execute import plan_kernel
 from jsparse.tensor.composed import Composition
 
@@ -165,9 +165,7 @@ class SumOfProducts:
         """The terms that one kernel adds up: those of a dense result that walk patterns, if there are several."""
         if not isinstance(self.output, DenseOutput):
             return ()
-        walking = tuple(
-            term for term in self.terms if term.spec_with_coefficient is not None and term.semiring.is_linear
-        )
+        walking = tuple(x for x in self.terms if x.spec_with_coefficient is not None and x.semiring.is_linear)
         return walking if len(walking) > 1 else ()
 
 
@@ -326,11 +324,10 @@ def attach_schedules(plan: ProgramPlan, schedules: Schedules) -> ProgramPlan:
         (schedule,) = _of_kernels(plan.text, schedules, 1)
         output = replace(output, entries=replace(output.entries, schedule=schedule))
         assert output.entries is not None
-        dtypes = [term.kernel_dtypes for term in last.terms]
-        entries_plan(output.entries, (dtypes[0][0], *(dtype for _, *factors in dtypes for dtype in factors)))
+        plan_of_entries(output.entries, last.terms)
         return replace(plan, instructions=(*before, replace(last, output=output), *after))
-    found = _of_kernels(plan.text, schedules, len(last.terms))
-    terms = (_with(plan.text, term, one) for term, one in zip(last.terms, found, strict=True))
+    of_terms = _of_kernels(plan.text, schedules, len(last.terms))
+    terms = (_with(plan.text, term, one) for term, one in zip(last.terms, of_terms, strict=True))
     return replace(plan, instructions=(*before, replace(last, terms=tuple(terms)), *after))
 
 
@@ -353,7 +350,7 @@ def _with(text: str, term: Term, schedule: Schedule | None) -> Term:
             f"Expected no schedule for {term.assignment} in '{text}', since no sparse level is left to walk and XLA "
             f"computes it. Leave schedule= out."
         )
-    made = replace(term, schedule=schedule)
-    assert made.spec is not None
-    plan_kernel(made.spec, made.kernel_dtypes)
-    return made
+    scheduled = replace(term, schedule=schedule)
+    assert scheduled.spec is not None
+    plan_kernel(scheduled.spec, scheduled.kernel_dtypes)
+    return scheduled

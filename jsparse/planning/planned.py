@@ -75,8 +75,8 @@ class Description(NamedTuple):
 
     def differences(self, other: Description) -> list[str]:
         """The names of the fields that differ. The content is not compared if formats or shapes differ."""
-        found = [name for name, a, b in zip(self._fields, self, other, strict=True) if a != b]
-        return [name for name in found if name != "content" or not {"shape", "format"} & {*found}]
+        names = [name for name, a, b in zip(self._fields, self, other, strict=True) if a != b]
+        return [name for name in names if name != "content" or not {"shape", "format"} & {*names}]
 
 
 Operands = dict[str, Description]
@@ -84,17 +84,17 @@ Operands = dict[str, Description]
 
 def log_planned(text: str, names: Sequence[str], operands: Sequence[Signature], request: Request) -> None:
     """Log the operands of a planned statement: as a warning if they are new, as information if JAX traces it again."""
-    found = {name: _describe_operand(x) for name, x in zip(names, operands, strict=True)}
+    described = {name: _describe_operand(x) for name, x in zip(names, operands, strict=True)}
     if isinstance(request.output, PatternRef | CompositionRef):
-        found["out_format"] = _describe_stored(request.output.pattern, None)
-    known = _history(text, tuple(found))
-    if found not in known:
-        _log.warning("%s", _message(text, found, _nearest(found, known)))
-    elif _is_traced():
-        _log.info("%s", _message(text, found, found))
+        described["out_format"] = _describe_stored(request.output.pattern, None)
+    known = _history(text, tuple(described))
+    if described not in known:
+        _log.warning("%s", _message(text, described, _nearest(described, known)))
+    elif isinstance(jax.lax.neg(np.float32(0)), jax.core.Tracer):  # as inside jit, but not under grad or vmap alone
+        _log.info("%s", _message(text, described, described))
     else:
         return
-    known.append(found)
+    known.append(described)
 
 
 @memoize(maxsize=STATEMENTS)
@@ -115,32 +115,27 @@ def _describe_stored(pattern: Pattern | DynamicType | Composition, dtype: str | 
     return Description(pattern.shape, dtype, f"dynamic {pattern.format.name}", pattern.nse)
 
 
-def _nearest(found: Operands, known: Sequence[Operands]) -> Operands | None:
+def _nearest(described: Operands, known: Sequence[Operands]) -> Operands | None:
     """Choose the known operands that differ in the fewest shapes, then in the fewest fields; in a tie, the latest."""
 
     def distance(other: Operands) -> tuple[int, int]:
-        differences = [field for name, x in found.items() for field in x.differences(other[name])]
+        differences = [field for name, x in described.items() for field in x.differences(other[name])]
         return differences.count("shape"), len(differences)
 
     return min(reversed(known), key=distance, default=None)
 
 
-def _message(text: str, found: Operands, before: Operands | None) -> str:
-    shown = f"Compiling '{text}' for {', '.join(map(str, found.values()))}"
+def _message(text: str, described: Operands, before: Operands | None) -> str:
+    shown = f"Compiling '{text}' for {', '.join(map(str, described.values()))}"
     if before is None:
         return f"{shown}, for the first time."
-    if before == found:
+    if before == described:
         return f"{shown}, as before: JAX traced it again because of another argument or function."
-    changes = {name: x.differences(before[name]) for name, x in found.items() if x != before[name]}
+    changes = {name: x.differences(before[name]) for name, x in described.items() if x != before[name]}
     told = (f"{name} differs in {', '.join(fields)} from {before[name]}" for name, fields in changes.items())
-    entries = any(found[name].content and {*fields} <= {"nse", "content"} for name, fields in changes.items())
+    entries = any(described[name].content and {*fields} <= {"nse", "content"} for name, fields in changes.items())
     hint = " A.dynamic(nse=...) makes tensors of other entries share one program." if entries else ""
     return f"{shown}: {'; '.join(told)}.{hint}"
-
-
-def _is_traced() -> bool:
-    """Whether JAX now traces operations into a program, as inside jit. Under grad or vmap alone, it does not."""
-    return isinstance(jax.lax.neg(np.float32(0)), jax.core.Tracer)
 
 
 REMEMBERED = 256  # the most plans that are remembered; each keeps its static patterns alive
@@ -181,8 +176,8 @@ def signatures(
     Raises FormatError if `out_format` is no format.
     """
     if isinstance(out_format, (SparseTensor, DynamicPattern, Composition)):
-        given = out_format if isinstance(out_format, SparseTensor) else BarePattern(out_format)
-        check_pattern(given, lambda: f"out_format of '{text}'")
+        requested_on = out_format if isinstance(out_format, SparseTensor) else BarePattern(out_format)
+        check_pattern(requested_on, lambda: f"out_format of '{text}'")
     *stored, requested = places_of([*operands, out_format])
     out: Any = out_format if requested is None else requested
     if not isinstance(out, str | Format | ComposedFormat | PatternRef | CompositionRef | None):
@@ -190,22 +185,21 @@ def signatures(
             f"Expected out_format of '{text}' to be 'dense', a format, a SparseTensor, a Pattern or None, but got "
             f"{type(out).__name__}."
         )
-    found = tuple(signature(x, on) for x, on in zip(operands, stored, strict=True))
-    return _with_same(found, operands), out
+    return _with_same([signature(x, on) for x, on in zip(operands, stored, strict=True)], operands), out
 
 
-def _with_same(found: tuple[Signature, ...], operands: Sequence[Any]) -> tuple[Signature, ...]:
+def _with_same(signatures: Sequence[Signature], operands: Sequence[Any]) -> tuple[Signature, ...]:
     """Mark operands that are the same array or tensor (`Signature.same`), so that equal steps are computed once."""
     arrays = [
         id(x.values if isinstance(x, SparseTensor) else x.pattern if isinstance(x, BarePattern) else x)
         for x in operands
     ]
     if len(set(arrays)) == len(arrays):
-        return found
+        return tuple(signatures)
     first: dict[tuple[int, PatternRef | CompositionRef | None], int] = {}
-    on = [x.composed or x.stored for x in found]
+    on = [x.composed or x.stored for x in signatures]
     numbers = [first.setdefault(key, n) for n, key in enumerate(zip(arrays, on, strict=True))]
-    return tuple(x if n == m else replace(x, same=m) for n, (m, x) in enumerate(zip(numbers, found, strict=True)))
+    return tuple(x if n == m else replace(x, same=m) for n, (m, x) in enumerate(zip(numbers, signatures, strict=True)))
 
 
 class Planned(NamedTuple):
@@ -279,10 +273,10 @@ def plan_contraction(
     schedules: Schedules = (),
 ) -> Planned:
     """Plan an einsum, as `plan_einsum` does, on operands that `as_operand` or the caller has checked."""
-    given, requested = signatures(subscripts, operands, out_format)
+    of_operands, requested = signatures(subscripts, operands, out_format)
     request = Request(requested, nse, preferred, None, schedules, _has_kernels(operands), _promotion())
     names = [f"operand {n}" for n in range(len(operands))]
-    return Planned(_of_einsum, (subscripts, given, request, semiring), names, operands, out_format)
+    return Planned(_of_einsum, (subscripts, of_operands, request, semiring), names, operands, out_format)
 
 
 def _has_kernels(operands: Sequence[Operand]) -> bool:
@@ -327,9 +321,9 @@ def plan_statement(
     names = factor_names(statement)
     every = {**tensors, **more}
     operands: list[Any] = [as_operand(every[name], partial("{} of '{}'".format, name, text), text) for name in names]
-    given, requested = signatures(text, operands, out_format)
+    of_operands, requested = signatures(text, operands, out_format)
     request = Request(requested, nse, preferred, shape, schedules, _has_kernels(operands), _promotion())
-    return Planned(_of_statement, (text, statement, given, request, semiring), names, operands, out_format)
+    return Planned(_of_statement, (text, statement, of_operands, request, semiring), names, operands, out_format)
 
 
 _of_statement = memoize(maxsize=REMEMBERED)(plan)
@@ -337,14 +331,10 @@ _of_statement = memoize(maxsize=REMEMBERED)(plan)
 
 def _with_factors(statement: Statement, tensors: dict[str, Any]) -> tuple[Statement, dict[str, Any]]:
     """Add the factor 1 to each term in which no factor has values, so that every term is a product."""
-    bare = [
-        all(isinstance(tensors[factor.tensor], IndexRelation) for factor in term.factors) for term in statement.terms
-    ]
-    if not any(bare):
-        return statement, {}
-    one = Access(ONE, ())
-    terms = (
-        replace(term, factors=(one, *term.factors)) if alone else term
-        for term, alone in zip(statement.terms, bare, strict=True)
-    )
-    return replace(statement, terms=tuple(terms)), {ONE: jnp.asarray(1)}
+
+    def with_value(term: Product) -> Product:
+        is_bare = all(isinstance(tensors[factor.tensor], IndexRelation) for factor in term.factors)
+        return replace(term, factors=(Access(ONE, ()), *term.factors)) if is_bare else term
+
+    terms = tuple(map(with_value, statement.terms))
+    return (statement, {}) if terms == statement.terms else (replace(statement, terms=terms), {ONE: jnp.asarray(1)})

@@ -79,7 +79,7 @@ class _Begun(NamedTuple):
     instructions: int
     values: int
     steps: int
-    made: dict[Hashable, int]
+    numbers: dict[Hashable, int]
 
 
 class Planner:
@@ -98,7 +98,7 @@ class Planner:
         self.schedules = request.schedules
         self.groups = count(NEW - 1, -1)  # patterns of operands and of `out_format` have other groups
         self.steps = 0
-        self.made: dict[Hashable, int] = {}  # the values of steps and conversions, and of instructions added by `once`
+        self.numbers: dict[Hashable, int] = {}  # the values of steps and conversions, and of what `once` added
 
     def make_terms(self, statement: Statement, semiring: Semiring) -> tuple[list[Term], OutputRequest]:
         """The terms of a statement on the operands, and where the result is requested (see `term.make_terms`)."""
@@ -117,25 +117,25 @@ class Planner:
 
     def once(self, instruction: Instruction, signature: Signature) -> int:
         """Append an instruction, unless it is there already. Returns the number of its value."""
-        if instruction not in self.made:
-            self.made[instruction] = self.add(instruction, signature)
-        return self.made[instruction]
+        if instruction not in self.numbers:
+            self.numbers[instruction] = self.add(instruction, signature)
+        return self.numbers[instruction]
 
     def move(self, value: int, conversion: slots.Conversion, reason: str) -> int:
         """Move the values of a tensor to or from slots. Returns the number of the moved tensor."""
         place = conversion.place
         stored = PatternRef(place) if isinstance(place, Pattern) else None
         composed = CompositionRef(place) if isinstance(place, Composition) else None
-        made = replace(self.values[value], stored=stored, composed=composed)
-        return self.once(MoveValues(value, conversion, reason), made)
+        signature = replace(self.values[value], stored=stored, composed=composed)
+        return self.once(MoveValues(value, conversion, reason), signature)
 
     def with_ones(self, term: Term) -> Term:
         """Add the factors of ones that a term needs."""
         needed = factors_of_ones(term)
         if not needed:
             return term
-        made = (self.add(ones, Signature(ones.shape, ones.dtype, False, None)) for _, ones in needed)
-        values = (*term.values, *made)
+        vectors = (self.add(ones, Signature(ones.shape, ones.dtype, False, None)) for _, ones in needed)
+        values = (*term.values, *vectors)
         accesses = (*term.assignment.factors, *(access for access, _ in needed))
         return self.select_factors(term, term.assignment.target, accesses, values)
 
@@ -147,17 +147,17 @@ class Planner:
         number = multiplies_matrices(term)
         if number is None:
             return term
-        given, access = term.operands[number], term.assignment.factors[number]
-        assert given.stored is not None
-        assert isinstance(given.stored.pattern, Pattern)
-        pattern = given.stored.pattern
+        operand, access = term.operands[number], term.assignment.factors[number]
+        assert operand.stored is not None
+        assert isinstance(operand.stored.pattern, Pattern)
+        pattern = operand.stored.pattern
         entry = free_name(term, "p", pattern.nse)
         accesses, values = list(term.assignment.factors), list(term.values)
         del accesses[number], values[number]
-        if not given.is_bare:
-            found = Signature((pattern.nse,), given.dtype, given.weak, None)
+        if not operand.is_bare:
+            of_values = Signature((pattern.nse,), operand.dtype, operand.weak, None)
             accesses.append(Access(access.tensor, (entry,)))
-            values.append(self.add(EntryValues(term.values[number]), found))
+            values.append(self.add(EntryValues(term.values[number]), of_values))
         for dim, v in enumerate(term.indices[number]):
             table = coordinates_of(pattern, dim)
             accesses.append(Access(f"{access.tensor}_{v}", (entry, v)))
@@ -168,13 +168,13 @@ class Planner:
 
     def collapse_variables(self, term: Term) -> Term:
         """Apply all collapses to a term: each pair of index variables that always occur together becomes one."""
-        while (found := next_collapse(term)) is not None:
+        while (collapse := next_collapse(term)) is not None:
             accesses, values = list(term.assignment.factors), list(term.values)
-            for number, pattern, indices in found.operands:
-                given = replace(term.operands[number], shape=pattern.shape, stored=PatternRef(pattern))
+            for number, pattern, indices in collapse.operands:
+                collapsed = replace(term.operands[number], shape=pattern.shape, stored=PatternRef(pattern))
                 accesses[number] = Access(accesses[number].tensor, indices)
-                values[number] = self.once(OnLevels(values[number], pattern), given)
-            whole = replace(term, sizes={**term.sizes, found.var: found.size})
+                values[number] = self.once(OnLevels(values[number], pattern), collapsed)
+            whole = replace(term, sizes={**term.sizes, collapse.var: collapse.size})
             term = self.select_factors(whole, whole.assignment.target, accesses, values)
         return term
 
@@ -202,32 +202,41 @@ class Planner:
         if output is NEW_PATTERN or isinstance(output, Format):
             on, assembly = assemble_pattern(self.text, concordant, output if isinstance(output, Format) else None, nse)
         if assembly is not None and isinstance(assembly.result, Pattern) and len(concordant) == 1:
-            if not is_step and not self.schedules and _stores_everything(assembly.result):
+            pattern = assembly.result
+            # A pattern that stores each element once, in the order of its levels, holds the values of a dense product.
+            is_full = pattern.nse == prod(pattern.shape) > 0 and len(pattern.format.levels) == len(pattern.shape)
+            if is_full and not is_step and not self.schedules:
                 self._forget(begun)
-                return self._on_full_pattern(terms[0], assembly.result)
+                return self._on_full_pattern(terms[0], pattern)
             known = _decide_place(concordant[0], assembly, is_step, begun.values)
             if isinstance(known, PatternRef) and self._has_sparse_steps(begun):
                 self._forget(begun)
                 return self.compute([self._on_known(terms[0])], known, is_step)
             on, assembly = (on, assembly) if known is NEW_PATTERN else (known, None)
         stored = tuple(term.store_on(self.text, on) for term in concordant)
-        made = self._output(shape, repeated, on, assembly, stored)
+        place: Output
+        if on is None:
+            place = DenseOutput(shape, repeated)
+        elif assembly is not None:
+            place = AssembledPattern(assembly, fuse_pattern_with_values(assembly, stored))
+        else:
+            place = OnPattern(on.pattern, None if isinstance(on.pattern, Pattern) else self._source(on))
         if on is not None and assembly is not None and isinstance(on.pattern, DynamicType):
             on = replace(on, group=next(self.groups))  # no other value has these index arrays
-        return self.add(SumOfProducts(stored, made, dtype), Signature(shape, dtype, False, on))
+        return self.add(SumOfProducts(stored, place, dtype), Signature(shape, dtype, False, on))
 
     def _on_full_pattern(self, term: Term, pattern: Pattern) -> int:
         """Append the instructions for a term whose result stores every element: a dense product, moved to `pattern`."""
         target, order = term.assignment.target, pattern.format.order
         stored = Assignment(Access(target.tensor, tuple(target.indices[dim] for dim in order)), term.assignment.factors)
-        made = self.compute([replace(term, assignment=stored)], None)
-        signature = replace(self.values[made], shape=pattern.shape, stored=PatternRef(pattern))
-        return self.add(OnLevels(made, pattern), signature)
+        number = self.compute([replace(term, assignment=stored)], None)
+        signature = replace(self.values[number], shape=pattern.shape, stored=PatternRef(pattern))
+        return self.add(OnLevels(number, pattern), signature)
 
     def _has_sparse_steps(self, begun: _Begun) -> bool:
         """Whether an instruction since the snapshot has a sparse result."""
-        made = zip(self.instructions[begun.instructions :], self.values[begun.values :], strict=True)
-        return any(isinstance(x, SumOfProducts) and value.core is not None for x, value in made)
+        added = zip(self.instructions[begun.instructions :], self.values[begun.values :], strict=True)
+        return any(isinstance(x, SumOfProducts) and value.core is not None for x, value in added)
 
     def _on_known(self, term: Term) -> Term:
         """Remove bare patterns from a term whose result has a known pattern, if they store every entry of the result.
@@ -235,24 +244,19 @@ class Planner:
         The known pattern already has the restrictions of these bare patterns. Steps of the term may now have dense
         results, since no pattern has to be found from theirs.
         """
-        left = [
-            n
-            for n, (x, indices) in enumerate(zip(term.operands, term.indices, strict=True))
-            if not x.is_bare or not set(indices) <= set(term.result_vars)
-        ]
-        return (
-            self.select_factors(term, term.assignment.target, term.assignment.factors, term.values, left)
-            if left
-            else term
-        )
+        pairs = enumerate(zip(term.operands, term.indices, strict=True))
+        chosen = [n for n, (x, indices) in pairs if not x.is_bare or not set(indices) <= set(term.result_vars)]
+        if not chosen:
+            return term
+        return self.select_factors(term, term.assignment.target, term.assignment.factors, term.values, chosen)
 
     def _snapshot(self) -> _Begun:
-        return _Begun(len(self.instructions), len(self.values), self.steps, dict(self.made))
+        return _Begun(len(self.instructions), len(self.values), self.steps, dict(self.numbers))
 
     def _forget(self, begun: _Begun) -> None:
         """Go back to a snapshot."""
         del self.instructions[begun.instructions :], self.values[begun.values :]
-        self.steps, self.made = begun.steps, dict(begun.made)
+        self.steps, self.numbers = begun.steps, dict(begun.numbers)
 
     def _in_steps(self, terms: list[Term], output: Stored | Format) -> list[Term]:
         """Split terms into steps where that is allowed.
@@ -274,10 +278,10 @@ class Planner:
 
         Its operands must also promote to the dtype to which all operands of the sum promote, or be bare patterns.
         """
-        own = self._of_dtype(term, term.as_summand.dtype)
+        typed = self._of_dtype(term, term.as_summand.dtype)
         carried = {v for indices in term.indices for v in indices}
-        if set(term.result_vars) <= carried and (own.dtypes.promoted == term.dtypes.promoted or term.is_bare):
-            return self._last_step(own, False)
+        if set(term.result_vars) <= carried and (typed.dtypes.promoted == term.dtypes.promoted or term.is_bare):
+            return self._last_step(typed, False)
         return term.as_summand
 
     def _last_step(self, term: Term, is_sparse: bool) -> Term:
@@ -303,33 +307,29 @@ class Planner:
             accesses.append(Access(f"T{self.steps}", step.indices))
             self.steps += 1
             values.append(self._step(step, term, accesses, values))
-            stored = self._entries(values[-1])
+            core = self.values[values[-1]].core
+            stored = core.pattern.nse if core is not None and isinstance(core.pattern, Pattern) else 0
             if stored > max(SURPRISE * step.stored, FEW) and len(counts) < SURPRISES and step.key not in counts:
                 counts[step.key] = stored
                 return None
         used = {n for step in steps for n in step.operands}
-        left = [n for n in range(len(values)) if n not in used]
-        return self._of_dtype(self.select_factors(term, term.assignment.target, accesses, values, left), term.dtype)
-
-    def _entries(self, value: int) -> int:
-        """The number of entries of a value's static pattern; 0 if the value has no static pattern."""
-        core = self.values[value].core
-        return core.pattern.nse if core is not None and isinstance(core.pattern, Pattern) else 0
+        unused = [n for n in range(len(values)) if n not in used]
+        return self._of_dtype(self.select_factors(term, term.assignment.target, accesses, values, unused), term.dtype)
 
     def _step(self, step: Step, product: Term, accesses: Sequence[Access], values: Sequence[int]) -> int:
         """Append the instructions of a step, unless an equal step was planned. Returns the number of its value."""
         taken = replace(self.select_factors(product, accesses[-1], accesses, values, step.operands), coefficient=1)
         dtype = product.dtypes.intermediate
         key = taken.values, form_of(*taken.indices, step.indices), step.is_dense, dtype
-        if key in self.made:
-            return self.made[key]
+        if key in self.numbers:
+            return self.numbers[key]
         output = resolve_output(self.text, [taken], "dense" if step.is_dense else None, None)
         stores_all = output is None or (isinstance(output, PatternRef) and output.core is None)
         if stores_all and not step.is_dense:  # the result may store fewer entries than an operand of dense levels
             output = NEW_PATTERN
-        made = self.compute([self._of_dtype(taken, dtype)], output, is_step=True)
-        self.made[key] = made
-        return made
+        number = self.compute([self._of_dtype(taken, dtype)], output, is_step=True)
+        self.numbers[key] = number
+        return number
 
     def _of_dtype(self, term: Term, result: np.dtype) -> Term:
         """Give a term the dtypes that follow from its operands and from the dtype `result` of its result."""
@@ -357,10 +357,10 @@ class Planner:
         same holds without kernels: streams of entries need no order.
         """
         if self.schedules or not self.request.has_kernels:
-            found = [fewest_conversions(term, provisional) for term in terms]
+            of_terms = [fewest_conversions(term, provisional) for term in terms]
         else:
-            found = cheapest_conversions(terms, provisional)
-        return [self._with(term, own) for term, own in zip(terms, found, strict=True)]
+            of_terms = cheapest_conversions(terms, provisional)
+        return [self._with(term, conversions) for term, conversions in zip(terms, of_terms, strict=True)]
 
     def _with(self, term: Term, conversions: Sequence[Conversion]) -> Term:
         """Replace values of a term by converted values."""
@@ -375,45 +375,26 @@ class Planner:
     def _add_conversion(self, value: int, conversion: Conversion) -> int:
         format = conversion.format
         key = value, format
-        if key not in self.made:
-            given = self.values[value]
-            assert given.stored is not None
-            pattern = given.stored.pattern
+        if key not in self.numbers:
+            signature = self.values[value]
+            assert signature.stored is not None
+            pattern = signature.stored.pattern
             assert isinstance(pattern, DynamicType)
             type_ = dynamic_type(pattern.shape, format, sufficient_nse(pattern, format))
             stored = PatternRef(type_, next(self.groups))
             instruction = Convert(value, format, conversion.cost)
-            self.made[key] = self.add(instruction, replace(given, stored=stored))
-        return self.made[key]
-
-    def _output(
-        self,
-        shape: tuple[int, ...],
-        repeated: tuple[int, ...],
-        on: PatternRef | None,
-        assembly: Assembly | None,
-        terms: Sequence[Term],
-    ) -> Output:
-        if on is None:
-            return DenseOutput(shape, repeated)
-        if assembly is not None:
-            return AssembledPattern(assembly, fuse_pattern_with_values(assembly, terms))
-        return OnPattern(on.pattern, None if isinstance(on.pattern, Pattern) else self._source(on))
+            self.numbers[key] = self.add(instruction, replace(signature, stored=stored))
+        return self.numbers[key]
 
     def _source(self, on: PatternRef) -> int | None:
         """Return the number of a value that has the index arrays of a dynamic pattern; None if there is none.
 
         If there are several, the value with the most transposed indices is chosen.
         """
-        own = on.core
-        assert own is not None
-        cores = ((n, value.core) for n, value in enumerate(self.values))
-        lying = [
-            (len(core.derived), n)
-            for n, core in cores
-            if core is not None and (core.pattern, core.group) == (own.pattern, own.group)
-        ]
-        return max(lying, key=lambda found: (found[0], -found[1]))[1] if lying else None
+        assert on.core is not None
+        key, cores = (on.core.pattern, on.core.group), ((n, value.core) for n, value in enumerate(self.values))
+        lying = [(len(core.derived), n) for n, core in cores if core is not None and (core.pattern, core.group) == key]
+        return max(lying, key=lambda pair: (pair[0], -pair[1]))[1] if lying else None
 
 
 def _each(rewrite: Callable[[Term], Term], terms: Sequence[Term]) -> list[Term]:
@@ -432,11 +413,6 @@ def _with_sizes(term: Term, sizes: Mapping[IndexVar, int]) -> Term:
     return term if term.sizes is sizes else replace(term, sizes=sizes)
 
 
-def _stores_everything(pattern: Pattern) -> bool:
-    """Whether a pattern stores each element once, in the order of its levels."""
-    return pattern.nse == prod(pattern.shape) > 0 and len(pattern.format.levels) == len(pattern.shape)
-
-
 def _decide_place(term: Term, assembly: Assembly, is_step: bool, first: int) -> Stored:
     """Decide where the result of a term is stored, after planning has found its static pattern (`assembly.result`).
 
@@ -445,21 +421,21 @@ def _decide_place(term: Term, assembly: Assembly, is_step: bool, first: int) -> 
     loops look up each of its entries in the operands. In all other cases NEW_PATTERN is returned. Then one kernel may
     find the entries again and compute their values. The results of steps are the values with numbers >= `first`.
     """
-    found = assembly.result
-    assert isinstance(found, Pattern)
-    if is_step and found.nse == prod(found.shape):
+    pattern = assembly.result
+    assert isinstance(pattern, Pattern)
+    if is_step and pattern.nse == prod(pattern.shape):
         return None
     for x, indices in zip(term.operands, term.indices, strict=True):
-        if x.stored is not None and indices == term.result_vars and x.stored.pattern == found:
+        if x.stored is not None and indices == term.result_vars and x.stored.pattern == pattern:
             return x.stored
     if any(v not in term.result_vars for indices in term.indices for v in indices):
         return NEW_PATTERN
     cores = [x.core.pattern for x in term.operands if x.core is not None]
-    given = zip(term.operands, term.values, strict=True)
-    looked_up = [x.core.pattern for x, n in given if x.core is not None and not x.is_bare and n < first]
-    searches = found.nse * sum(1 + _steps_of_search(core) for core in looked_up if isinstance(core, Pattern))
+    pairs = zip(term.operands, term.values, strict=True)
+    looked_up = [x.core.pattern for x, n in pairs if x.core is not None and not x.is_bare and n < first]
+    searches = pattern.nse * sum(1 + _steps_of_search(core) for core in looked_up if isinstance(core, Pattern))
     if searches < sum(core.nse for core in cores) or CPU.path_bisection_step * searches < assembly.cost:
-        return PatternRef(found)
+        return PatternRef(pattern)
     return NEW_PATTERN
 
 

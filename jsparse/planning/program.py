@@ -45,5 +45,5 @@ def plan(
         assert isinstance(result.place, Pattern | Composition)
         for conversion in choice.conversions(result.place):
             planner.move(len(planner.values) - 1, conversion, "out_format is auto")
-    made = ProgramPlan(text, tuple(planner.instructions), tuple(planner.values), choice)
-    return attach_schedules(made, request.schedules) if request.schedules else made
+    program = ProgramPlan(text, tuple(planner.instructions), tuple(planner.values), choice)
+    return attach_schedules(program, request.schedules) if request.schedules else program

@@ -25,7 +25,7 @@ entries. Insum (Won et al., 2026) computes formats that store coordinates in the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -69,11 +69,11 @@ def multiplies_matrices(product: Term) -> int | None:
 
 def _is_matrix(product: Term, number: int, stored: tuple[IndexVar, ...]) -> bool:
     """Whether an operand is dense and holds a matrix for each coordinate of a stored index variable."""
-    own = set(product.indices[number])
-    if product.operands[number].stored is not None or own.isdisjoint(stored):
+    names = set(product.indices[number])
+    if product.operands[number].stored is not None or names.isdisjoint(stored):
         return False
-    summed = own.difference(stored, product.result_vars)
-    return bool(summed) and bool(own.intersection(product.result_vars).difference(stored))
+    summed = names.difference(stored, product.result_vars)
+    return bool(summed) and bool(names.intersection(product.result_vars).difference(stored))
 
 
 @memoize(maxsize=REMEMBERED)
@@ -87,9 +87,9 @@ def _segment(pattern: Pattern) -> float:
 @memoize(maxsize=REMEMBERED)
 def coordinates_of(pattern: Pattern, dim: int) -> Pattern:
     """The relation from entries, in stored order, to coordinates in one dimension; its shape is (entries, size)."""
-    found = relation(pattern.to_coords()[dim], pattern.shape[dim])
-    assert isinstance(found, Pattern)
-    return found
+    coordinates = relation(pattern.to_coords()[dim], pattern.shape[dim])
+    assert isinstance(coordinates, Pattern)
+    return coordinates
 
 
 def free_name(product: Term, name: str, size: int) -> IndexVar:
@@ -144,7 +144,9 @@ class _Held(NamedTuple):
 
 def next_collapse(product: Term) -> Collapsed | None:
     """Find the next two index variables of a product to collapse; None if there are none."""
-    for first, second in _adjacent(product):
+    sparse = [(number, x.core) for number, x in enumerate(product.operands) if x.core is not None]
+    adjacent = (pair for number, core in sparse for pair in pairwise(_levels(product, number)[: core.ndim]))
+    for first, second in adjacent:
         held = _holders(product, first, second)
         if held is None or {first, second} & set(product.result_vars):
             continue
@@ -159,13 +161,6 @@ def next_collapse(product: Term) -> Collapsed | None:
     return None
 
 
-def _adjacent(product: Term) -> Iterator[tuple[IndexVar, IndexVar]]:
-    """Yield the two index variables of each pair of adjacent sparse levels."""
-    for number, x in enumerate(product.operands):
-        if x.core is not None:
-            yield from pairwise(_levels(product, number)[: x.core.ndim])
-
-
 def _levels(product: Term, number: int) -> list[IndexVar]:
     """The index variable of each level of a sparse operand."""
     stored = product.operands[number].stored
@@ -175,7 +170,7 @@ def _levels(product: Term, number: int) -> list[IndexVar]:
 
 def _holders(product: Term, first: IndexVar, second: IndexVar) -> list[_Held] | None:
     """The operands that have one of these index variables; None unless all have both, at adjacent static levels."""
-    found = []
+    held = []
     for number, (x, indices) in enumerate(zip(product.operands, product.indices, strict=True)):
         if first not in indices and second not in indices:
             continue
@@ -186,8 +181,8 @@ def _holders(product: Term, first: IndexVar, second: IndexVar) -> list[_Held] | 
         level = levels.index(first) if first in levels else -1
         if level < 0 or level + 1 >= core.ndim or levels[level + 1] != second or not core.pattern.nse:
             return None
-        found.append(_Held(number, core.pattern, level))
-    return found
+        held.append(_Held(number, core.pattern, level))
+    return held
 
 
 def _operand(product: Term, held: _Held, core: Pattern, var: IndexVar) -> tuple[int, Pattern, tuple[IndexVar, ...]]:
@@ -213,7 +208,7 @@ def _number_first_coordinates(cores: tuple[Pattern, ...]) -> tuple[Pattern, ...]
             return None
         rows = core.rows()
         keys.append(rows[first].astype(np.int64) * core.shape[second] + rows[second])
-    of_each = [_distinct_sorted(key) for key in keys]
+    of_each = [key[np.concatenate([[True], key[1:] != key[:-1]])] for key in keys]  # the distinct ones: keys are sorted
     tuples = np.unique(np.concatenate(of_each))
     if len(tuples) > SPREAD * min(map(len, of_each)):
         return None
@@ -221,11 +216,6 @@ def _number_first_coordinates(cores: tuple[Pattern, ...]) -> tuple[Pattern, ...]
         _with_level(core, 0, np.searchsorted(tuples, key), len(tuples), DENSE if len(core.shape) > 2 else COMPRESSED)
         for core, key in zip(cores, keys, strict=True)
     )
-
-
-def _distinct_sorted(keys: np.ndarray) -> np.ndarray:
-    """The distinct numbers of a sorted array."""
-    return keys[np.concatenate([[True], keys[1:] != keys[:-1]])]
 
 
 @memoize(maxsize=REMEMBERED)
@@ -244,13 +234,13 @@ def _with_level(core: Pattern, level: int, coordinates: np.ndarray, size: int, k
     The dimensions of the result are numbered in the order of its levels.
     """
     rows, levels = core.rows(), core.format.levels
-    left = [*levels[:level], *levels[level + 2 :]]
-    order = [x.dim for x in left]
-    left.insert(level, Level(kind, 0))
-    if level + 1 < len(left) and left[level + 1].kind.is_branchless:  # each number has one entry or more below it
-        left[level + 1] = Level(COMPRESSED, 0, left[level + 1].unique)
-    format = Format(tuple(Level(x.kind, dim, x.unique) for dim, x in enumerate(left)))
-    found, shape = [rows[dim] for dim in order], [core.shape[dim] for dim in order]
-    found.insert(level, coordinates.astype(rows[0].dtype))
+    merged = [*levels[:level], *levels[level + 2 :]]
+    order = [x.dim for x in merged]
+    merged.insert(level, Level(kind, 0))
+    if level + 1 < len(merged) and merged[level + 1].kind.is_branchless:  # each number has one entry or more below it
+        merged[level + 1] = Level(COMPRESSED, 0, merged[level + 1].unique)
+    format = Format(tuple(Level(x.kind, dim, x.unique) for dim, x in enumerate(merged)))
+    columns, shape = [rows[dim] for dim in order], [core.shape[dim] for dim in order]
+    columns.insert(level, coordinates.astype(rows[0].dtype))
     shape.insert(level, size)
-    return Pattern.from_rows(found, shape, format, sorted_by=range(len(shape)))[0]
+    return Pattern.from_rows(columns, shape, format, sorted_by=range(len(shape)))[0]

@@ -131,14 +131,14 @@ def places_of(operands: Sequence[Any]) -> list[PatternRef | CompositionRef | Non
         groups.append(pattern)
         return PatternRef(pattern.type, group, pattern.derived_types)
 
-    found: list[PatternRef | CompositionRef | None] = []
+    places: list[PatternRef | CompositionRef | None] = []
     for pattern in map(pattern_of, operands):
         if isinstance(pattern, Composition):
             parts = tuple(reference(part.pattern) for part in pattern.parts)
-            found.append(CompositionRef(pattern.static_part(), parts))
+            places.append(CompositionRef(pattern.static_part(), parts))
         else:
-            found.append(None if pattern is None else reference(pattern))
-    return found
+            places.append(None if pattern is None else reference(pattern))
+    return places
 
 
 def signature(x: Any, on: PatternRef | CompositionRef | None) -> Signature:

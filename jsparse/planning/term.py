@@ -87,7 +87,7 @@ class Term:
     @cached_property
     def walks(self) -> dict[WalkKey, PatternAccess]:
         """The accesses to the patterns on which the operands are stored."""
-        return _walks([(x.stored, names) for x, names in zip(self.operands, self.indices, strict=True)])
+        return self.walks_with(None)
 
     def walks_with(self, result: PatternRef | None) -> dict[WalkKey, PatternAccess]:
         """The accesses to the patterns of the operands and of the result."""
@@ -133,16 +133,16 @@ class Term:
         carries: Σ a·b = a·Σ b.
         """
         names = self.indices[operand_index]
-        own = self.operands[operand_index]
-        if own.is_bare or own.core is not None:
+        operand = self.operands[operand_index]
+        if operand.is_bare or operand.core is not None:
             return names, None
-        left = distinct = tuple(dict.fromkeys(names))
+        kept = distinct = tuple(dict.fromkeys(names))
         if self.sums_apart:
             others = {v for n in range(len(self.operands)) if n != operand_index for v in self._loop_vars_of(n)}
-            left = tuple(v for v in distinct if v in others or v in self.result_vars)
-            if any(self.sizes[v] == 0 for v in distinct if v not in left):
-                left = distinct  # an empty sum contributes nothing, but 0 times NaN is NaN
-        return left, None if left == names else "->".join(subscripts_of(names, left))
+            kept = tuple(v for v in distinct if v in others or v in self.result_vars)
+            if any(self.sizes[v] == 0 for v in distinct if v not in kept):
+                kept = distinct  # an empty sum contributes nothing, but 0 times NaN is NaN
+        return kept, None if kept == names else "->".join(subscripts_of(names, kept))
 
     def _loop_vars_of(self, operand_index: int) -> tuple[IndexVar, ...]:
         """The index variables of an operand over which loops run. For a bare pattern, only levels of its core count."""
@@ -237,10 +237,8 @@ class Term:
     @property
     def factor_dtypes(self) -> tuple[np.dtype, ...]:
         """The dtypes of the primitive's factors, after prereductions."""
-        pairs = zip(self.operand_dtypes, self.prereductions, strict=True)
-        return tuple(
-            dtype if text is None else self.dtypes.reduction_dtype(dtype) for dtype, text in pairs if dtype is not None
-        )
+        pairs, reduced = zip(self.operand_dtypes, self.prereductions, strict=True), self.dtypes.reduction_dtype
+        return tuple(dtype if text is None else reduced(dtype) for dtype, text in pairs if dtype is not None)
 
     @property
     def kernel_dtypes(self) -> tuple[str, ...]:
@@ -317,29 +315,22 @@ def make_terms(
         pattern = target, output.pattern.shape
     sizes = infer_sizes(text, shapes, pattern, given_shape)
     values = [n if x.same is None else x.same for n, x in enumerate(operands)]
-    dtypes, terms = _dtypes(text, statement, operands, request, semiring), []
+    coefficients = [term.coefficient for term in statement.terms]
+    promoting = [number for number in coefficients if not (isinstance(number, int) and abs(number) == 1)]
+    dtypes, terms = dtypes_of(text, operands, promoting, request.dtype, semiring), []
+    check_semiring_dtype(text, semiring, dtypes.promoted)
+    check_coefficients(text, coefficients, dtypes.promoted)
     for term in statement.terms:
-        own = [numbers[factor.tensor] for factor in term.factors]
-        assignment, given = Assignment(target, term.factors), tuple(operands[n] for n in own)
-        terms.append(Term(assignment, given, sizes, tuple(values[n] for n in own), dtypes, term.coefficient, semiring))
+        chosen = [numbers[factor.tensor] for factor in term.factors]
+        factors, of_term = tuple(operands[n] for n in chosen), tuple(values[n] for n in chosen)
+        assignment = Assignment(target, term.factors)
+        terms.append(Term(assignment, factors, sizes, of_term, dtypes, term.coefficient, semiring))
     return terms, output
 
 
 def factor_names(statement: Statement) -> tuple[str, ...]:
     """The names of the tensors in the terms of a statement, in order of appearance."""
     return tuple(dict.fromkeys(factor.tensor for term in statement.terms for factor in term.factors))
-
-
-def _dtypes(
-    text: str, statement: Statement, operands: Sequence[Signature], request: Request, semiring: Semiring
-) -> Dtypes:
-    """The dtypes of a statement's sum, after checks of its semiring and of its coefficients."""
-    coefficients = [term.coefficient for term in statement.terms]
-    numbers = [number for number in coefficients if not (isinstance(number, int) and abs(number) == 1)]
-    dtypes = dtypes_of(text, operands, numbers, request.dtype, semiring)
-    check_semiring_dtype(text, semiring, dtypes.promoted)
-    check_coefficients(text, coefficients, dtypes.promoted)
-    return dtypes
 
 
 def check_rank(text: str, access: Access, shape: Sequence[int]) -> None:
@@ -391,36 +382,36 @@ def infer_sizes(
             f"Expected out_format of '{text}' to have rank {len(out[0].indices)}, one dimension for each index of the "
             f"result, but it has shape {tuple(out[1])}. Pass a tensor of that rank, or a format."
         )
-    found: dict[IndexVar, tuple[int, str]] = {}
+    seen: dict[IndexVar, tuple[int, str]] = {}
     accesses = [(access, shape, f"operand {access.tensor}") for access, shape in operands]
     accesses += [] if out is None else [(*out, "out_format")]
     for access, shape, role in accesses:
         for dim, (index, size) in enumerate(zip(access.indices, shape, strict=True)):
             here = f"{size} in dimension {dim} of {role} of shape {tuple(shape)}"
-            known = found.setdefault(str(index), (int(size), here))
-            if known[0] != size:
+            prior = seen.setdefault(str(index), (int(size), here))
+            if prior[0] != size:
                 raise ShapeError(
-                    f"Expected index '{index}' of '{text}' to have one size, but it is {known[1]} and {here}. Use two "
+                    f"Expected index '{index}' of '{text}' to have one size, but it is {prior[1]} and {here}. Use two "
                     f"letters if they are different dimensions."
                 )
-    sizes = {var: size for var, (size, _) in found.items()}
+    sizes = {var: size for var, (size, _) in seen.items()}
     if given_shape is not None:
-        _check_given_shape(text, *given_shape, found)
+        _check_given_shape(text, *given_shape, seen)
         sizes |= zip(map(str, given_shape[0].indices), given_shape[1], strict=True)
     return sizes
 
 
 def _check_given_shape(
-    text: str, target: Access, shape: Sequence[int], found: Mapping[IndexVar, tuple[int, str]]
+    text: str, target: Access, shape: Sequence[int], seen: Mapping[IndexVar, tuple[int, str]]
 ) -> None:
     """Raise ShapeError if the shape passed for the target contradicts the sizes of the operands."""
-    follows = tuple(found.get(str(index), (size, ""))[0] for index, size in zip(target.indices, shape, strict=True))
+    follows = tuple(seen.get(str(index), (size, ""))[0] for index, size in zip(target.indices, shape, strict=True))
     if follows != tuple(shape):
-        dim = next(dim for dim, (given, size) in enumerate(zip(shape, follows, strict=True)) if given != size)
+        dim = next(dim for dim, (passed, size) in enumerate(zip(shape, follows, strict=True)) if passed != size)
         index = str(target.indices[dim])
         raise ShapeError(
             f"Expected {target.tensor} of '{text}' to have shape {tuple(shape)}, but it has shape {follows}: index "
-            f"'{index}' is {found[index][1]}. Pass that shape, or leave shape= out."
+            f"'{index}' is {seen[index][1]}. Pass that shape, or leave shape= out."
         )
 
 
@@ -431,24 +422,26 @@ def extend_to_target(text: str, target: Access, out: PatternRef, sizes: Mapping[
     """
     shape, names = out.pattern.shape, target.variables()
     unknown = [v for v in names if v not in sizes]
-    whole = f"Pass a pattern of rank {len(names)}, such as P.extended(sizes).transposed(axes)."
-    given = f"out_format of '{text}', of shape {shape},"
+    advice = f"Pass a pattern of rank {len(names)}, such as P.extended(sizes).transposed(axes)."
+    where = f"out_format of '{text}', of shape {shape},"
     if unknown:
         raise ShapeError(
-            f"Expected {given} to have a dimension for each index of the result, since no operand tells the size of "
-            f"'{unknown[0]}'. {whole}"
+            f"Expected {where} to have a dimension for each index of the result, since no operand tells the size of "
+            f"'{unknown[0]}'. {advice}"
         )
     of_result = ", ".join(f"{v}: {sizes[v]}" for v in names)
-    first, last = _first_choice(names, shape, sizes), _last_choice(names, shape, sizes)
-    if first is None or last is None:
+    # The indices are chosen as early and as late as possible. Both choices are equal if there is only one.
+    first, reversed_last = _first_choice(names, shape, sizes), _first_choice(names[::-1], shape[::-1], sizes)
+    if first is None or reversed_last is None:
         raise ShapeError(
-            f"Expected the dimensions of {given} to have the sizes of some indices of the result, in their order, but "
+            f"Expected the dimensions of {where} to have the sizes of some indices of the result, in their order, but "
             f"the indices have the sizes {of_result}. Pass a pattern with such sizes, or a format."
         )
+    last = reversed_last[::-1]
     if first != last:
         raise ShapeError(
-            f"Expected the sizes of the result to say which of its indices {given} has, but they are {of_result}: it "
-            f"may have ({', '.join(first)}) or ({', '.join(last)}). {whole}"
+            f"Expected the sizes of the result to say which of its indices {where} has, but they are {of_result}: it "
+            f"may have ({', '.join(first)}) or ({', '.join(last)}). {advice}"
         )
     added = [v for v in names if v not in first]
     order = (*first, *added)
@@ -457,20 +450,11 @@ def extend_to_target(text: str, target: Access, out: PatternRef, sizes: Mapping[
 
 def _first_choice(names: Sequence[IndexVar], shape: Sequence[int], sizes: Mapping[IndexVar, int]) -> Names | None:
     """Choose indices from `names` with the sizes of `shape`, in order and as early as possible; None if that fails."""
-    found: list[IndexVar] = []
+    chosen: list[IndexVar] = []
     for v in names:
-        if len(found) < len(shape) and sizes[v] == shape[len(found)]:
-            found.append(v)
-    return tuple(found) if len(found) == len(shape) else None
-
-
-def _last_choice(names: Sequence[IndexVar], shape: Sequence[int], sizes: Mapping[IndexVar, int]) -> Names | None:
-    """Choose indices from `names` with the sizes of `shape`, in order and as late as possible; None if that fails.
-
-    They equal the first choice if only one choice is possible.
-    """
-    found = _first_choice(names[::-1], shape[::-1], sizes)
-    return None if found is None else found[::-1]
+        if len(chosen) < len(shape) and sizes[v] == shape[len(chosen)]:
+            chosen.append(v)
+    return tuple(chosen) if len(chosen) == len(shape) else None
 
 
 def subscripts_of(*terms: Sequence[IndexVar]) -> list[str]:

@@ -61,12 +61,8 @@ class Entries:
         """
         if isinstance(self.result, Pattern) and self.result.nse >= 2**31:
             return False
-        if (
-            any(self._sums_dense(n) for n in range(len(self.specs)))
-            or self.result.format.trailing_dense
-            or not self.result.format.appends
-            or not self.reached.walks
-        ):
+        format, sums_dense = self.result.format, any(map(self._sums_dense, range(len(self.specs))))
+        if sums_dense or format.trailing_dense or not format.appends or not self.reached.walks:
             return False
         return plan_assembly(self.reached, self.order).is_ordered
 

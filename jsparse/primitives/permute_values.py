@@ -43,9 +43,7 @@ def _shape(values: Any, relayout: Relayout, inverse: bool, axis: int) -> tuple[i
 
 def _abstract(values: Any, *, relayout: Relayout, inverse: bool, axis: int) -> Any:
     source = relayout.target if inverse else relayout.source
-    check_shape(
-        values, (*values.shape[:axis], source.nse, *values.shape[axis + 1 :]), None, f"values moved from {source}"
-    )
+    check_shape(values, _shape(values, relayout, not inverse, axis), None, f"values moved from {source}")
     return _compat.output_aval(_shape(values, relayout, inverse, axis), values.dtype, (values,))
 
 
@@ -117,14 +115,8 @@ def gather_clamped(x: Array, index: Sequence[Array]) -> jax.Array:
     if 0 in x.shape[:count]:
         return jnp.zeros((len(index[0]), *x.shape[count:]), x.dtype)
     wide = max((jnp.asarray(i).dtype for i in index), key=lambda dtype: dtype.itemsize)
-    return jax.lax.gather(
-        x,
-        jnp.stack([jnp.asarray(i).astype(wide) for i in index], -1),
-        jax.lax.GatherDimensionNumbers(
-            offset_dims=tuple(range(1, 1 + x.ndim - count)),
-            collapsed_slice_dims=tuple(range(count)),
-            start_index_map=tuple(range(count)),
-        ),
-        slice_sizes=(*[1] * count, *x.shape[count:]),
-        mode=jax.lax.GatherScatterMode.CLIP,
-    )
+    places = jnp.stack([jnp.asarray(i).astype(wide) for i in index], -1)
+    indexed, others = tuple(range(count)), tuple(range(1, 1 + x.ndim - count))
+    numbers = jax.lax.GatherDimensionNumbers(offset_dims=others, collapsed_slice_dims=indexed, start_index_map=indexed)
+    sizes = (*[1] * count, *x.shape[count:])
+    return jax.lax.gather(x, places, numbers, slice_sizes=sizes, mode=jax.lax.GatherScatterMode.CLIP)

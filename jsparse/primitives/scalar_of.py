@@ -126,21 +126,15 @@ class _Reader:
             if is_exp_of_negative_square(equation, called):
                 return [self.name_value(exp_of_negative_square(self, operands[0]))]
             return self.read(called, operands)
-        if (
-            kind == "convert_element_type"
-            and isinstance(operands[0], Number)
-            and _is_float(equation.outvars[0].aval.dtype)
-        ):
-            return [Number(float(np.asarray(operands[0].value, equation.outvars[0].aval.dtype)))]
+        source, target = equation.invars[0].aval.dtype, equation.outvars[0].aval.dtype
+        if kind == "convert_element_type" and isinstance(operands[0], Number) and _is_float(target):
+            return [Number(float(np.asarray(operands[0].value, target)))]
         self.check(equation)
         if kind == "optimization_barrier":
             return operands
-        value, (out,) = RULES[kind](self, equation, operands), equation.outvars
-        source, target = equation.invars[0].aval.dtype, out.aval.dtype
-        is_exact = kind in EXACT or (
-            kind == "convert_element_type" and (source.kind == "b" or source.name == target.name)
-        )
-        if _is_float(target) and target.name != self.dtype and not is_exact:
+        value = RULES[kind](self, equation, operands)
+        is_same = kind == "convert_element_type" and (source.kind == "b" or source.name == target.name)
+        if _is_float(target) and target.name != self.dtype and kind not in EXACT and not is_same:
             value = Rounded(value, target.name)
         return [self.name_value(value)]
 

@@ -33,16 +33,16 @@ class Digits:
     @staticmethod
     def of(sizes: Mapping[IndexVar, int], accesses: Sequence[tuple[Access, Composition]]) -> Digits:
         """Find the digits on which accesses to compositions agree. Raises NoFormError if there are none."""
-        found: dict[IndexVar, set[int]] = {v: {1} for v in sizes}
+        strides_of: dict[IndexVar, set[int]] = {v: {1} for v in sizes}
         for access, composition in accesses:
             for level in (level for part in composition.parts for level in part.format.blocks.levels):
-                found[str(access.indices[level.dim])].add(level.stride)
-        every, strides = dict(sizes), {v: tuple(sorted(own, reverse=True)) for v, own in found.items()}
-        for v, own in strides.items():
-            for upper, lower in pairwise(own):
+                strides_of[str(access.indices[level.dim])].add(level.stride)
+        every, strides = dict(sizes), {v: tuple(sorted(each, reverse=True)) for v, each in strides_of.items()}
+        for v, of_var in strides.items():
+            for upper, lower in pairwise(of_var):
                 if upper % lower:
                     raise NoFormError(f"blocks of {lower} and of {upper} along {v} have no common digits")
-            every |= zip(_names(v, own), digit_sizes(sizes[v], own), strict=True)
+            every |= zip(_names(v, of_var), digit_sizes(sizes[v], of_var), strict=True)
         return Digits(every, strides)
 
     @property
@@ -69,20 +69,20 @@ class Digits:
         names, strides = list[IndexVar](), list[Strides]()
         for level in levels:
             v = str(access.indices[level.dim])
-            own = self.strides[v]
-            first = 0 if level.size is None else own.index(level.stride * level.size) + 1
-            chosen = slice(first, own.index(level.stride) + 1)
-            names += _names(v, own)[chosen]
-            strides.append(tuple(stride // level.stride for stride in own[chosen]))
+            of_var = self.strides[v]
+            first = 0 if level.size is None else of_var.index(level.stride * level.size) + 1
+            chosen = slice(first, of_var.index(level.stride) + 1)
+            names += _names(v, of_var)[chosen]
+            strides.append(tuple(stride // level.stride for stride in of_var[chosen]))
         return tuple(names), tuple(strides)
 
     def levels(self, access: Access) -> list[DigitLevel]:
         """The digits of all dimensions of an access. Their kinds are not known."""
-        found = list[DigitLevel]()
-        for dim, own in enumerate(self.strides[str(v)] for v in access.indices):
-            sizes = (None, *(upper // lower for upper, lower in pairwise(own)))
-            found += [DigitLevel(DENSE, dim, stride, size) for stride, size in zip(own, sizes, strict=True)]
-        return found
+        levels = list[DigitLevel]()
+        for dim, strides in enumerate(self.strides[str(v)] for v in access.indices):
+            sizes = (None, *(upper // lower for upper, lower in pairwise(strides)))
+            levels += [DigitLevel(DENSE, dim, stride, size) for stride, size in zip(strides, sizes, strict=True)]
+        return levels
 
 
 def _names(v: IndexVar, strides: Strides) -> list[IndexVar]:
@@ -96,4 +96,4 @@ def whole_levels(access: Access) -> list[DigitLevel]:
 
 def round_up_shape(shape: Sequence[int], strides: Sequence[Strides]) -> tuple[int, ...]:
     """A shape whose dimensions are rounded up, so that digits of these strides fill them."""
-    return tuple(prod(digit_sizes(size, own)) for size, own in zip(shape, strides, strict=True))
+    return tuple(prod(digit_sizes(size, of_dim)) for size, of_dim in zip(shape, strides, strict=True))

@@ -41,13 +41,13 @@ class Factors:
         named, blocks = Access(name, access.indices), part.format.blocks
         if x.is_bare or not part.has_slots:
             ref = outer_pattern_with_blocks(part, on, access)
-            made = replace(x, shape=tuple(ref.pattern.shape), stored=ref, composed=None)
-            taken = self.planner.once(TakePart(number, n, ref.pattern, x.is_bare), made)
+            signature = replace(x, shape=tuple(ref.pattern.shape), stored=ref, composed=None)
+            taken = self.planner.once(TakePart(number, n, ref.pattern, x.is_bare), signature)
             return [self._split(named, taken, blocks.levels)]
         slot = f"{name}.slot{next(self.slots)}"
         relation = self.relation(access, part, on, number, n, slot)
-        made = replace(x, shape=(part.slots, *part.inner), composed=None)
-        taken = self.planner.once(TakePart(number, n, None, is_bare=False), made)
+        signature = replace(x, shape=(part.slots, *part.inner), composed=None)
+        taken = self.planner.once(TakePart(number, n, None, is_bare=False), signature)
         levels = (DigitLevel(DENSE, len(access.indices)), *blocks.inner)
         return [self._split(Access(name, (*access.indices, slot)), taken, levels), relation]
 
@@ -73,8 +73,8 @@ class Factors:
         if x.stored is not None:
             on = split_levels(x.stored, strides, access)
             if on != x.stored:
-                made = replace(x, shape=tuple(on.pattern.shape), stored=on)
-                number = self.planner.once(OnLevels(number, on.pattern, strides), made)
+                signature = replace(x, shape=tuple(on.pattern.shape), stored=on)
+                number = self.planner.once(OnLevels(number, on.pattern, strides), signature)
         elif shape != x.shape:
             split = SplitAxes(number, round_up_shape(x.shape, strides), shape)
             number = self.planner.once(split, replace(x, shape=shape))
@@ -94,10 +94,10 @@ def outer_pattern_with_blocks(part: Part, on: PatternRef, access: Access) -> Pat
 
 def split_levels(on: PatternRef, strides: tuple[Strides, ...], access: Access) -> PatternRef:
     """Split the dimensions of a pattern. Raises NoFormError if that is impossible."""
-    if all(len(own) == 1 for own in strides):
+    if all(len(of_dim) == 1 for of_dim in strides):
         return on
-    found: Pattern | DynamicType | None
-    found = split_pattern(on.pattern, strides) if isinstance(on.pattern, Pattern) else split_type(on.pattern, strides)
-    if found is None:
+    pattern: Pattern | DynamicType | None
+    pattern = split_pattern(on.pattern, strides) if isinstance(on.pattern, Pattern) else split_type(on.pattern, strides)
+    if pattern is None:
         raise NoFormError(f"the levels of {access} do not split into the digits of other operands")
-    return replace(on, pattern=found, derived=())
+    return replace(on, pattern=pattern, derived=())

@@ -30,13 +30,13 @@ def infer_output(terms: Sequence[Term]) -> CompositionRef | NewPattern | str:
     target, sparse = terms[0].result_vars, [_sparse_operands(term) for term in terms]
     if not all(is_sparse_by_rule(target, [names for names, _ in operands]) for operands in sparse):
         return "dense"
-    found = set[CompositionRef]()
+    compositions = set[CompositionRef]()
     for names, x in chain.from_iterable(sparse):
         if x.composed is None or sorted(names) != sorted(target):
             return NEW_PATTERN
         axes = [names.index(v) for v in target]
-        found.add(replace(x.composed, pattern=x.composed.pattern.transposed(axes)))
-    return found.pop() if len(found) == 1 else NEW_PATTERN
+        compositions.add(replace(x.composed, pattern=x.composed.pattern.transposed(axes)))
+    return compositions.pop() if len(compositions) == 1 else NEW_PATTERN
 
 
 def _sparse_operands(term: Term) -> list[tuple[tuple[IndexVar, ...], Signature]]:
@@ -67,9 +67,9 @@ def block_format(terms: Sequence[Term], digits: Digits) -> Format | None:
 def _in_blocks(names: Sequence[IndexVar], composition: Composition, digits: Digits) -> Iterator[IndexVar]:
     """The index variables whose digits, except for the leading one, are dense levels of blocks."""
     for dim, v in enumerate(names):
-        own = [[x for x in part.format.blocks.levels if x.dim == dim] for part in composition.parts]
-        strides = {tuple(sorted((x.stride for x in levels), reverse=True)) for levels in own}
-        are_dense = all(x.kind.is_full for levels in own for x in levels if x.size is not None)
+        levels_of_parts = [[x for x in part.format.blocks.levels if x.dim == dim] for part in composition.parts]
+        strides = {tuple(sorted((x.stride for x in levels), reverse=True)) for levels in levels_of_parts}
+        are_dense = all(x.kind.is_full for levels in levels_of_parts for x in levels if x.size is not None)
         if are_dense and strides == {digits.strides[v]}:
             yield v
 
@@ -79,27 +79,27 @@ def join_digits(planner: Planner, number: int, target: Access, digits: Digits, i
 
     A new pattern whose digits do not join stays in blocks, on a composition. Raises NoFormError if it has none.
     """
-    made, names = planner.values[number], tuple(map(str, target.indices))
+    value, names = planner.values[number], tuple(map(str, target.indices))
     shape, strides = tuple(digits.sizes[v] for v in names), tuple(digits.strides[v] for v in names)
-    if made.stored is None:
-        return planner.add(JoinAxes(number, round_up_shape(shape, strides), shape), replace(made, shape=shape))
-    pattern = made.stored.pattern
+    if value.stored is None:
+        return planner.add(JoinAxes(number, round_up_shape(shape, strides), shape), replace(value, shape=shape))
+    pattern = value.stored.pattern
     on: Pattern | DynamicType | None
     on = join_pattern(pattern, strides, shape) if isinstance(pattern, Pattern) else join_type(pattern, strides, shape)
     if on is not None:
         work = OnLevels(number, on, () if isinstance(on, Pattern) else strides, joins=True)
-        return planner.add(work, replace(made, shape=shape, stored=replace(made.stored, pattern=on, derived=())))
+        return planner.add(work, replace(value, shape=shape, stored=replace(value.stored, pattern=on, derived=())))
     if not in_blocks:
         raise NoFormError("the digits of the result do not join, or blocks at the end exceed its shape")
     levels = digits.levels(target)
-    own = (replace(levels[x.dim], kind=x.kind, unique=x.unique) for x in pattern.format.levels)
+    stored = (replace(levels[x.dim], kind=x.kind, unique=x.unique) for x in pattern.format.levels)
     core = pattern.core
     inner = tuple(pattern.shape[x.dim] for x in pattern.format.levels[len(core.shape) :])
-    part = Part(ComposedFormat(Blocks(tuple(own))), core, inner, core.nse)
+    part = Part(ComposedFormat(Blocks(tuple(stored))), core, inner, core.nse)
     return compose_parts(planner, [number], CompositionRef(Composition(shape, (part,))), number)
 
 
 def compose_parts(planner: Planner, numbers: Sequence[int], on: CompositionRef, source: int | None) -> int:
     """Make a composed tensor of the values of all parts. See `Compose` for the arguments."""
-    made = Signature(on.pattern.shape, planner.values[numbers[0]].dtype, False, None, composed=on)
-    return planner.add(Compose(tuple(numbers), on.pattern, source), made)
+    signature = Signature(on.pattern.shape, planner.values[numbers[0]].dtype, False, None, composed=on)
+    return planner.add(Compose(tuple(numbers), on.pattern, source), signature)

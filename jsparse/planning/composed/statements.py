@@ -39,7 +39,7 @@ def sum_on_digits(planner: Planner, terms: Sequence[Term], output: OutputRequest
     if isinstance(output, CompositionRef):
         _sum_on_composition(factors, terms, output)
         return
-    (names, strides), blocks, given = digits.of_levels(target, whole_levels(target)), None, output
+    (names, strides), blocks, requested = digits.of_levels(target, whole_levels(target)), None, output
     is_split = len(names) > len(target.indices)
     if isinstance(output, PatternRef):
         output = split_levels(output, strides, target)
@@ -55,9 +55,9 @@ def sum_on_digits(planner: Planner, terms: Sequence[Term], output: OutputRequest
     number = planner.sum(_on_factors(factors, terms, Access(target.tensor, names), output == "dense"), output)
     if not is_split:
         return
-    if isinstance(given, PatternRef):  # values keep their order
-        made = replace(planner.values[number], shape=tuple(given.pattern.shape), stored=given)
-        planner.add(OnLevels(number, given.pattern), made)
+    if isinstance(requested, PatternRef):  # values keep their order
+        signature = replace(planner.values[number], shape=tuple(requested.pattern.shape), stored=requested)
+        planner.add(OnLevels(number, requested.pattern), signature)
     else:
         join_digits(planner, number, target, digits, blocks is not None)
 
@@ -86,19 +86,19 @@ def _on_factors(factors: Factors, terms: Sequence[Term], target: Access, is_dens
     multiplied as blocks and as entries. Both terms see the result in their own shape.
     """
     digits = factors.digits
-    whole, made, kept = replace(factors, digits=digits.whole), list[Term](), set(terms[0].result_vars)
-    carried = (kept <= {v for names in term.indices for v in names} for term in terms)
-    has_views = is_dense and not any(map(digits.is_ragged, kept)) and all(carried)
+    whole, on_digits, target_vars = replace(factors, digits=digits.whole), list[Term](), set(terms[0].result_vars)
+    carried = (target_vars <= {v for names in term.indices for v in names} for term in terms)
+    has_views = is_dense and not any(map(digits.is_ragged, target_vars)) and all(carried)
     for term in terms:
         compositions = [None if x.composed is None else x.composed.pattern.parts for x in term.operands]
         for numbers in product(*(range(1 if parts is None else len(parts)) for parts in compositions)):
             chosen = [parts[n] for parts, n in zip(compositions, numbers, strict=True) if parts is not None]
             is_whole = has_views and all(x.is_whole for part in chosen for x in part.format.blocks.levels)
-            own, seen = (whole, term.assignment.target) if is_whole else (factors, target)
+            maker, seen = (whole, term.assignment.target) if is_whole else (factors, target)
             each = zip(term.assignment.factors, term.values, numbers, strict=True)
-            pairs = [pair for access, number, n in each for pair in own.of(access, number, n)]
-            made.append(_product(factors, term, seen, pairs))
-    return made
+            pairs = [pair for access, number, n in each for pair in maker.of(access, number, n)]
+            on_digits.append(_product(factors, term, seen, pairs))
+    return on_digits
 
 
 def _product(factors: Factors, term: Term, target: Access, pairs: Sequence[Factor]) -> Term:
@@ -122,12 +122,12 @@ def _sum_on_composition(factors: Factors, terms: Sequence[Term], output: Composi
         else:
             place = split_levels(outer_pattern_with_blocks(part, on, target), strides, target)
             if not isinstance(place.pattern, Pattern):  # a value that has the index arrays
-                if any(len(own) > 1 for own in strides):
+                if any(len(of_dim) > 1 for of_dim in strides):
                     raise NoFormError(f"the pattern of {target} is dynamic, and would have to be split")
                 planner.once(TakePart(source, n, place.pattern, is_bare=True), bare_signature(place))
-        own = Access(target.tensor, names)
+        access = Access(target.tensor, names)
         pairs = [[*zip(x.assignment.factors, x.values, strict=True), *added] for x in on_factors]
-        of_part = [_product(factors, x, own, each) for x, each in zip(on_factors, pairs, strict=True)]
+        of_part = [_product(factors, x, access, each) for x, each in zip(on_factors, pairs, strict=True)]
         numbers.append(planner.sum(of_part, place))
     compose_parts(planner, numbers, output, source)
 
@@ -162,11 +162,11 @@ def sum_on_plain(planner: Planner, terms: Sequence[Term], output: OutputRequest,
             f"got {format.name}. Leave it out, or pass a tensor or a composition with the entries."
         )
     number = planner.sum(on_plain, default_format(format.ndim))
-    made = planner.values[number].stored
-    assert made is not None
-    if not isinstance(made.pattern, Pattern):
+    stored = planner.values[number].stored
+    assert stored is not None
+    if not isinstance(stored.pattern, Pattern):
         raise NotYetSupportedError(
             f"Expected a static result, to convert it to {format.name}, but its pattern is dynamic. Leave out_format= "
             f"out, and convert the result: C.asformat({format.name!r}, nse=...)."
         )
-    planner.move(number, to_slots(made.pattern, format), reason)
+    planner.move(number, to_slots(stored.pattern, format), reason)

@@ -15,7 +15,7 @@ from jsparse.base.memo import memoize
 from jsparse.compiler.runtime.assembly_call import AssemblyCall, AssemblyTerm, assembly_term
 from jsparse.compiler.runtime.kernel_call import KernelCall, bind, run_counting
 from jsparse.compiler.runtime.routine import parameters
-from jsparse.formats import DynamicType, Format, Pattern, Relayout
+from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.build import index_dtype
 from jsparse.formats.dynamic import in_use
 from jsparse.formats.levels import is_dense_cheap
@@ -30,10 +30,10 @@ from jsparse.planning.host.operands import (
     take_factors,
     take_walks,
 )
-from jsparse.planning.output import Assembly, infer_format
+from jsparse.planning.output import Assembly, infer_format, plan_of_entries
 from jsparse.planning.term import Term
 from jsparse.primitives.assembly import assembly_order, column_recipes, plan_assembly, run_columns
-from jsparse.primitives.entries_spec import Entries, entries_plan
+from jsparse.primitives.entries_spec import Entries
 from jsparse.primitives.host import Result
 from jsparse.primitives.routine import array_results
 from jsparse.settings import config
@@ -128,27 +128,30 @@ class HostEntries:
     @staticmethod
     def of(entries: Entries, terms: Sequence[Term], format: NewFormat, sources: Sources) -> HostEntries:
         """Take the kernels of `entries`, whose result is dynamic. Raises Unfit."""
-        dtypes = [term.kernel_dtypes for term in terms]
-        plan = entries_plan(entries, (dtypes[0][0], *(dtype for _, *factors in dtypes for dtype in factors)))
+        plan = plan_of_entries(entries, terms)
         walks = take_walks(plan, entries.reached.walks, sources)
         factors: list[HostFactor] = []
         for term, spec, walked in zip(terms, entries.specs, entries.reached.terms, strict=True):
             of_term = take_factors(term, spec, [tuple(range(len(of.before))) for of in spec.factors])
             factors += [x if x.walk is None else replace(x, walk=walked[x.walk]) for x in of_term]
         # The index arrays are operands of the call, which is allowed for dynamic patterns only.
-        given = tuple(replace(stated, dynamic=True) for stated in plan.problem.patterns)
-        dynamic_plan = replace(plan, problem=replace(plan.problem, patterns=given))
+        types = tuple(replace(stated, dynamic=True) for stated in plan.problem.patterns)
+        dynamic_plan = replace(plan, problem=replace(plan.problem, patterns=types))
         kernel = assembly_term(dynamic_plan, index_dtype(format.shape, []).name, config.generator)
         kept, patterns = set(entries.reached.kept), entries.reached.walks
         bounds = tuple(tuple(n for n in term if kept <= {*patterns[n].indices}) for term in entries.reached.terms)
-        return HostEntries(format, kernel.counts, bounds, kernel, walks, tuple(factors), np.dtype(dtypes[0][0]))
+        dtype = np.dtype(terms[0].kernel_dtypes[0])
+        return HostEntries(format, kernel.counts, bounds, kernel, walks, tuple(factors), dtype)
 
     def find(self, operands: Sequence[np.ndarray], cores: Mapping[int, Pattern]) -> tuple[Pattern, np.ndarray]:
         """Find the pattern and the values."""
         moves = [walk.relayout(cores) for walk in self.walks]
         index = [array for move in moves for array in move.target.arrays]
         arrays = [*(x.array(operands, moves) for x in self.factors), *index]
-        nse = self._most(moves, index)
+        if all(self.bounds):  # an upper bound for the number of entries
+            nse = sum(min(moves[n].target.nse for n in walks) for walks in self.bounds)
+        else:
+            nse = int(run_counting(self.count, index).sum())
         if nse > MOST_REACHED:
             raise Unfit
         format = self.format.of_entries(nse)
@@ -161,12 +164,6 @@ class HostEntries:
         pattern = Pattern._of_valid(self.format.shape, format, tuple(map(np.array, in_use(call.type, levels))))
         move = relayout_to(pattern, self.format.of_entries(pattern.nse))
         return move.target, move_values(np.array(values[: pattern.nse]), move, 0, 1)
-
-    def _most(self, moves: Sequence[Relayout], index: Sequence[np.ndarray]) -> int:
-        """Return an upper bound for the number of entries."""
-        if all(self.bounds):
-            return sum(min(moves[n].target.nse for n in walks) for walks in self.bounds)
-        return int(run_counting(self.count, index).sum())
 
 
 MOST_REACHED = 1 << 24

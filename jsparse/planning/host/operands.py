@@ -62,11 +62,10 @@ class HostFactor:
         """The array that the kernel reads."""
         x = operands[self.value]
         x = x if x.dtype == self.dtype else x.astype(self.dtype)
-        return (
-            transpose_to(x, self.order)
-            if self.walk is None
-            else move_values(x, moves[self.walk], self.axis, self.inner)
-        )
+        if self.walk is not None:
+            return move_values(x, moves[self.walk], self.axis, self.inner)
+        array: np.ndarray = transpose_to(x, self.order)
+        return array
 
 
 def move_values(x: np.ndarray, move: Relayout, axis: int, inner: int, back: bool = False) -> np.ndarray:

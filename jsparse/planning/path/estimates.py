@@ -180,8 +180,8 @@ def skew(first: Degrees, second: Degrees) -> float:
     A pair has one entry described by `first` and one described by `second`. Ratios near 1 are returned as 1.
     """
     pairs = pairs_of_groups(first.pattern, first.dim, second.pattern, second.dim)
-    found = float(first.weights @ pairs @ second.weights)
-    return found if found > EVEN or found < 1 / EVEN else 1.0
+    ratio = float(first.weights @ pairs @ second.weights)
+    return ratio if ratio > EVEN or ratio < 1 / EVEN else 1.0
 
 
 class Cells:
@@ -211,11 +211,11 @@ class Cells:
         """How the cells that are not empty are spread over each index variable, where that is known."""
         if not self.total:
             return {}
-        found = {}
+        degrees = {}
         for n, (v, x) in enumerate(self.known.items()):
             of_groups = self.filled.sum(axis=tuple([m for m in range(len(self.known)) if m != n])) / self.total
-            found[v] = replace(x, weights=of_groups / np.maximum(x.shares, LEAST))
-        return found
+            degrees[v] = replace(x, weights=of_groups / np.maximum(x.shares, LEAST))
+        return degrees
 
 
 class Binding(NamedTuple):
@@ -263,10 +263,10 @@ class Estimates:
 
     def mask(self, item: Item) -> int:
         """The bit mask of the index variables of an item's sparse levels."""
-        found = self._masks.get(item)
-        if found is None:
-            found = self._masks[item] = sum([self.bits[v] for v in item.levels])
-        return found
+        mask = self._masks.get(item)
+        if mask is None:
+            mask = self._masks[item] = sum([self.bits[v] for v in item.levels])
+        return mask
 
     def volume(self, indices: Iterable[IndexVar]) -> float:
         """The number of index tuples, which is the product of the sizes."""
@@ -281,14 +281,14 @@ class Estimates:
         if not bound:
             return min(item.stored, 1.0)
         key = item, bound
-        found = self._projected.get(key)
-        if found is None:
-            found = item.stored
+        tuples = self._projected.get(key)
+        if tuples is None:
+            tuples = item.stored
             if bound != self.mask(item):
                 sizes = {v: self.sizes[v] for v in item.levels if self.bits[v] & bound}
-                found = max(Cells(item.stored, sizes, item.degrees).total, LEAST)
-            self._projected[key] = found
-        return found
+                tuples = max(Cells(item.stored, sizes, item.degrees).total, LEAST)
+            self._projected[key] = tuples
+        return tuples
 
     def binding(self, items: tuple[Item, ...], var: IndexVar, bound: int, state: Sequence[Item]) -> Binding:
         """Estimate how a loop over `var`, inside loops over the variables `bound`, changes the number of tuples.
@@ -301,13 +301,13 @@ class Estimates:
         for item in items:
             around |= self.mask(item)
         key = items, var, around & bound
-        found = self._bindings.get(key)
-        if found is None:
-            found = self._bindings[key] = self._binding(items, var, around & bound)
+        binding = self._bindings.get(key)
+        if binding is None:
+            binding = self._bindings[key] = self._binding(items, var, around & bound)
         if len(items) == 1 or len(state) == len(items):
-            return found
+            return binding
         others = [item for item in state if item not in items]
-        return found._replace(factor=found.factor * self._triangle_factor(items, others, bound | self.bits[var]))
+        return binding._replace(factor=binding.factor * self._triangle_factor(items, others, bound | self.bits[var]))
 
     def _binding(self, items: tuple[Item, ...], var: IndexVar, bound: int) -> Binding:
         factor, inside, fan, stored = float(self.sizes[var]), bound | self.bits[var], inf, dict[int, float]()
@@ -315,23 +315,23 @@ class Estimates:
             mask = self.mask(item)
             before, after = bound & mask, inside & mask
             factor *= self._share(item, after) / self._share(item, before)
-            found = self.distinct_tuples(item, after)
-            fan = min(fan, found / max(self.distinct_tuples(item, before), LEAST))
+            tuples = self.distinct_tuples(item, after)
+            fan = min(fan, tuples / max(self.distinct_tuples(item, before), LEAST))
             count = after.bit_count()
-            stored[count] = min(found, stored.get(count, inf))
+            stored[count] = min(tuples, stored.get(count, inf))
         if len(items) > 1:
             factor *= self._meeting_factor(items, var, inside)
         return Binding(factor, fan, len(items), stored)
 
     def _meeting_factor(self, items: tuple[Item, ...], var: IndexVar, inside: int) -> float:
         """The number of tuples at which items meet, divided by the number if entries were even and independent."""
-        factor, left = 1.0, [item for item in items if var in item.degrees]
+        factor, unconnected = 1.0, [item for item in items if var in item.degrees]
         # A factor for every pair would count the same skew several times, so there is one for each edge of a tree.
-        tree = left[:1]
-        while left := [item for item in left if item not in tree]:  # a tree of the most skewed pairs
-            found, nearest = max([(self._skew(x, y, var), n) for x in tree for n, y in enumerate(left)])
-            factor *= found
-            tree.append(left[nearest])
+        tree = unconnected[:1]
+        while unconnected := [item for item in unconnected if item not in tree]:  # a tree of the most skewed pairs
+            ratio, nearest = max([(self._skew(x, y, var), n) for x in tree for n, y in enumerate(unconnected)])
+            factor *= ratio
+            tree.append(unconnected[nearest])
         for first, second in combinations(items, 2):
             factor *= self._coincidence_factor(first, second, var, inside)
         return factor
@@ -345,8 +345,8 @@ class Estimates:
         """
         masks = [[(x, self.mask(x)) for x in item.within] for item in (first, second)]
         ones, others = ([x for x, mask in of if mask & self.bits[var] and not mask & ~inside] for of in masks)
-        found = [self._coincidence(x, y) for x in ones for y in others if x.walked == y.walked and x is not y]
-        return max(found, key=lambda share: abs(log(share)), default=1.0)
+        ratios = [self._coincidence(x, y) for x in ones for y in others if x.walked == y.walked and x is not y]
+        return max(ratios, key=lambda share: abs(log(share)), default=1.0)
 
     def _triangle_factor(self, items: tuple[Item, ...], others: Sequence[Item], inside: int) -> float:
         """The number of triangles ij, jk, ik that a loop completes, divided by the number for independent entries.
@@ -377,9 +377,9 @@ class Estimates:
             assert z.pattern is not None
             names = {dim: v for v, dim in z.dims.items()}
             of_first, of_second = (tuple([of.get(names[dim], -1) for dim in sorted(names)]) for of in (x.dims, y.dims))
-            found = share_of_closed_paths(x.pattern, x.dims[y.levels[0]], y.pattern, z.pattern, of_first, of_second)
+            closed = share_of_closed_paths(x.pattern, x.dims[y.levels[0]], y.pattern, z.pattern, of_first, of_second)
             near = [self._skew(z, other, v) for other in (x, y) for v in z.levels if v in other.levels]
-            self._triangles_found[key] = _ratio_to_expected(found, self._share(z, self.mask(z)) * prod(near))
+            self._triangles_found[key] = _ratio_to_expected(closed, self._share(z, self.mask(z)) * prod(near))
         return self._triangles_found[key]
 
     def _share(self, item: Item, bound: int) -> float:
@@ -387,11 +387,11 @@ class Estimates:
         if not bound:
             return 1.0
         key = item, bound
-        found = self._shares.get(key)
-        if found is None:
+        share = self._shares.get(key)
+        if share is None:
             volume = self.volume([v for v in item.levels if self.bits[v] & bound])
-            found = self._shares[key] = max(min(self.distinct_tuples(item, bound) / max(volume, 1.0), 1.0), LEAST)
-        return found
+            share = self._shares[key] = max(min(self.distinct_tuples(item, bound) / max(volume, 1.0), 1.0), LEAST)
+        return share
 
     def _skew(self, first: Item, second: Item, var: IndexVar) -> float:
         key = first, second, var
@@ -407,14 +407,14 @@ class Estimates:
         assert first.pattern is not None
         assert second.pattern is not None
         dims = tuple(second.dims[v] for v in first.dims)
-        found = common_share(first.pattern, tuple(first.dims.values()), second.pattern, dims)
+        share = common_share(first.pattern, tuple(first.dims.values()), second.pattern, dims)
         expected = self._share(second, self.mask(second)) * prod([self._skew(first, second, v) for v in first.walked])
-        return _ratio_to_expected(found, expected)
+        return _ratio_to_expected(share, expected)
 
 
-def _ratio_to_expected(found: float, expected: float) -> float:
-    """The ratio of the share found in a sample to the expected share; 1 if the sample is too small to tell."""
-    if found * SAMPLE < FEW and expected * SAMPLE < FEW:
+def _ratio_to_expected(share: float, expected: float) -> float:
+    """The ratio of the share in a sample to the expected share; 1 if the sample is too small to tell."""
+    if share * SAMPLE < FEW and expected * SAMPLE < FEW:
         return 1.0
     # The sample cannot show a share below 1 / SAMPLE.
-    return max(found, 1 / SAMPLE) / max(expected, LEAST)
+    return max(share, 1 / SAMPLE) / max(expected, LEAST)

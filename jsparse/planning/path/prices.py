@@ -74,11 +74,8 @@ def _dense(cpu: CpuModel, items: Sequence[Item], target: Sequence[IndexVar], est
     if kept == set().union(*names) and all(item.indices == tuple(target) for item in items if len(item.indices) > 1):
         return cpu.path_xla_call + cpu.path_streamed * volume
     turned = [item for item in items if len(item.indices) > 1 and item.indices[-1:] != tuple(target[-1:])]
-    return (
-        cpu.path_xla_call
-        + cpu.path_element * volume
-        + cpu.path_strided * sum([estimates.volume(item.indices) for item in turned])
-    )
+    strided = sum([estimates.volume(item.indices) for item in turned])
+    return cpu.path_xla_call + cpu.path_element * volume + cpu.path_strided * strided
 
 
 def _price_loops(
@@ -94,17 +91,17 @@ def _price_loops(
     for item in items:
         for v in item.levels:
             having.setdefault(v, []).append(item)
-    levels = {v: tuple(own) for v, own in having.items()}
+    levels = {v: tuple(of_var) for v, of_var in having.items()}
     first = kept & levels.keys() if assembled else Names()
-    found = list[tuple[float, float]]()
+    prices = list[tuple[float, float]]()
     for as_stored in (len(items) == 1, True):
         before = _before([item for item in items if as_stored or item.traced], levels, estimates.bits)
         order, cost, tuples = _loops(cpu, items, levels, before, first, estimates)
         moves = [_price_of_order(cpu, item, order, kept) for item in items]
-        found.append((cost + sum(moves), tuples))
+        prices.append((cost + sum(moves), tuples))
         if as_stored or sum(moves) < FEW_MOVES * cost:
             break
-    return min(found)
+    return min(prices)
 
 
 def _price_of_order(cpu: CpuModel, item: Item, order: Sequence[IndexVar], kept: Names) -> float:
@@ -141,12 +138,12 @@ def _loops(
         before: for each index variable, the variables whose loops come first, as far as that is possible.
         first: index variables. Their loops, except for the last one, come before the loops over all other variables.
     """
-    left, outer = dict(levels), set(first)
+    remaining, outer = dict(levels), set(first)
     order, bound, cost, tuples, unbounded = list[IndexVar](), 0, 0.0, 1.0, 1.0
-    for count in range(1, len(left) + 1):
-        open_ = [v for v in left if v in outer] if len(outer) > 1 else list(left)
+    for count in range(1, len(remaining) + 1):
+        open_ = [v for v in remaining if v in outer] if len(outer) > 1 else list(remaining)
         free = [v for v in open_ if not before[v] & ~bound] or open_
-        bindings = [estimates.binding(left[v], v, bound, items) for v in free]
+        bindings = [estimates.binding(remaining[v], v, bound, items) for v in free]
         inside, chosen = min([(binding.tuples(unbounded, count), n) for n, binding in enumerate(bindings)])
         visited = max(tuples * bindings[chosen].fan, inside)
         cost += visited * (cpu.path_visit + cpu.path_search * (bindings[chosen].items - 1))
@@ -154,7 +151,7 @@ def _loops(
         order.append(free[chosen])
         bound, tuples = bound | estimates.bits[free[chosen]], inside
         outer.discard(free[chosen])
-        del left[free[chosen]]
+        del remaining[free[chosen]]
     return order, cost, tuples
 
 
@@ -165,10 +162,10 @@ def _before(
 
     Their loops enclose its own loop if items are walked as stored.
     """
-    found = dict.fromkeys(levels, 0)
+    enclosing = dict.fromkeys(levels, 0)
     for item in as_stored:
         outer = 0
         for v in item.levels:
-            found[v] |= outer
+            enclosing[v] |= outer
             outer |= bits[v]
-    return found
+    return enclosing

@@ -36,6 +36,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.cpu_model import CPU, CpuModel
 from jsparse.compiler.schedule.degrees import stores_every
 from jsparse.notation import IndexVar
+from jsparse.planning.output import is_sparse_by_rule
 from jsparse.planning.path.estimates import Cells, Estimates, Item, form_of, operand_item
 from jsparse.planning.path.prices import nest
 from jsparse.planning.term import Term
@@ -115,11 +116,7 @@ def prices(product: Term, is_sparse: bool) -> tuple[float, float]:
 
 class _Search:
     def __init__(
-        self,
-        product: Term,
-        is_sparse: bool,
-        counts: Mapping[Result, float] | None = None,
-        cpu: CpuModel = CPU,
+        self, product: Term, is_sparse: bool, counts: Mapping[Result, float] | None = None, cpu: CpuModel = CPU
     ) -> None:
         self.cpu = cpu
         self.product, self.is_sparse, self.estimates = product, is_sparse, Estimates(product.sizes)
@@ -128,7 +125,7 @@ class _Search:
         self.items = tuple(operand_item(product, n) for n in range(len(product.operands)))
         operands = sum(self.estimates.entries(item) for item in self.items)
         self.largest_dense = LARGER * max(operands, self.estimates.volume(product.result_vars))
-        self.made: dict[tuple[frozenset[int], tuple[IndexVar, ...], bool], Item] = {}
+        self.results: dict[tuple[frozenset[int], tuple[IndexVar, ...], bool], Item] = {}
         self.plans: dict[frozenset[Item], _Plan] = {}
         self.merged: dict[tuple[frozenset[Item], bool, bool], tuple[float, float, Item] | None] = {}
         self.nests: dict[frozenset[Item], float] = {}
@@ -141,7 +138,7 @@ class _Search:
         some index variable of the other operand (or of the result, if there is one operand).
         """
         operands, names = self.product.operands, [set(indices) for indices in self.product.indices]
-        if len(operands) > 2 or any(not self.kept.issuperset(_names(met)) for met in _meetings(self.items)):
+        if len(operands) > 2 or any(not self.kept.issuperset(_names(group)) for group in _meetings(self.items)):
             return True
         others = [set(self.kept), *names] if len(names) == 1 else [names[1], names[0]]
         pairs = zip(operands, names, others, strict=False)
@@ -159,9 +156,9 @@ class _Search:
         if alone:
             plans.append(self._after(alone))
         plans += [
-            self._after([item for item in alone if item is not left])
-            for left in (alone if len(alone) > 1 else ())
-            if all(item in alone or not item.levels for item in _component_of(left, self.items))
+            self._after([item for item in alone if item is not omitted])
+            for omitted in (alone if len(alone) > 1 else ())
+            if all(item in alone or not item.levels for item in _component_of(omitted, self.items))
         ]
         return min(plans, key=lambda plan: plan[0])
 
@@ -169,10 +166,10 @@ class _Search:
         """Make the plan whose first steps sum, in each item of `alone`, the index variables that no other value has."""
         state, cost, merges = self.items, 0.0, list[_Merge]()
         for item in alone:
-            found = self._alone(item, state)
-            if found is not None:
-                state = tuple(found[1] if item is other else other for other in state)
-                cost, merges = cost + found[0], [*merges, ((item,), found[1])]
+            step = self._alone(item, state)
+            if step is not None:
+                state = tuple(step[1] if item is other else other for other in state)
+                cost, merges = cost + step[0], [*merges, ((item,), step[1])]
         below, later = self._from(state)
         return cost + below, (*merges, *later)
 
@@ -183,15 +180,15 @@ class _Search:
         greedy steps may not pay, so the plans that stop after each greedy step are compared, too.
         """
         cost, merges = 0.0, tuple[_Merge, ...]()
-        found: _Plan = (self.nest(state), ())
+        best: _Plan = (self.nest(state), ())
         while len(state) > EXHAUSTIVE:
-            choice = self._next(state, found[0] - cost)
+            choice = self._next(state, best[0] - cost)
             if choice is None:
-                return found
+                return best
             cost, merges, state = cost + choice[0], (*merges, choice[1]), choice[2]
-            found = min(found, (cost + self.nest(state), merges), key=lambda plan: plan[0])
+            best = min(best, (cost + self.nest(state), merges), key=lambda plan: plan[0])
         below, later = self._best(state)
-        return min(found, (cost + below, (*merges, *later)), key=lambda plan: plan[0])
+        return min(best, (cost + below, (*merges, *later)), key=lambda plan: plan[0])
 
     def _next(self, state: _State, most: float) -> tuple[float, _Merge, _State] | None:
         """Find the best greedy step; None if all steps cost `most` or more.
@@ -212,10 +209,10 @@ class _Search:
         key = frozenset(state)
         if key not in self.plans:
             best: _Plan = (self.nest(state), ())
-            for cost, merge, rest in sorted(self._steps(state), key=lambda step: step[0]):
+            for cost, merge, remaining in sorted(self._steps(state), key=lambda step: step[0]):
                 if cost >= best[0]:
                     break  # branch and bound: no later step is cheaper, and the rest of the plan costs 0 or more
-                below, later = self._best(rest)
+                below, later = self._best(remaining)
                 if cost + below < best[0]:
                     best = (cost + below, (merge, *later))
             self.plans[key] = best
@@ -239,12 +236,14 @@ class _Search:
             (met, True) for met in _meetings(state) if not self._variables_outside(met, state).issuperset(_names(met))
         ]
         for factors, keeps_all in groups:
-            rest = tuple(item for item in state if item not in factors)
-            for as_pattern in (False, True) if self._may_be_mostly_empty(factors) else (False,):
-                found = self._step(factors, state, keeps_all, as_pattern)
-                if found is not None:
-                    cost, merged = found
-                    yield cost, (_in_order(factors), merged), (*rest, merged)
+            others = tuple(item for item in state if item not in factors)
+            # Planning can find a new pattern, to save work with a mostly empty product, if all patterns are static.
+            is_static = any(item.levels for item in factors) and not any(item.traced for item in factors)
+            for as_pattern in (False, True) if is_static else (False,):
+                priced = self._step(factors, state, keeps_all, as_pattern)
+                if priced is not None:
+                    cost, merged = priced
+                    yield cost, (_in_order(factors), merged), (*others, merged)
 
     def _alone(self, item: Item, state: _State) -> tuple[float, Item] | None:
         """Price a step on one sparse item: sum the variables that only the item has, or take its diagonal."""
@@ -272,10 +271,10 @@ class _Search:
             names = frozenset(v for item in factors for v in item.indices)
             needed = names if keeps_all else self._variables_outside(factors, state)
             self.merged[key] = self._product(factors, needed, as_pattern)
-        found = self.merged[key]
-        if found is None or (not found[2].levels and not self._may_be_dense(found[1], found[2], factors, state)):
+        priced = self.merged[key]
+        if priced is None or (not priced[2].levels and not self._may_be_dense(priced[1], priced[2], factors, state)):
             return None
-        work, _, merged = found
+        work, _, merged = priced
         if keeps_all and MEETING * merged.stored > sum(item.stored for item in factors):
             return None
         if any(item.form == merged.form for item in state):
@@ -295,7 +294,7 @@ class _Search:
         members = frozenset[int]().union(*(item.members for item in factors))
         sparse = [item for item in factors if item.levels]
         walked = frozenset(v for item in sparse for v in item.levels)
-        is_stored = self._is_stored(sparse, indices)
+        is_stored = is_sparse_by_rule(indices, [item.indices for item in sparse if not item.relates])
         work, tuples = nest(self.cpu, factors, indices, self.estimates, is_stored)
         if not walked.issubset(indices):
             work = _work_of_product(self.cpu, work, tuples, sparse)
@@ -319,11 +318,11 @@ class _Search:
         stored = self.counts.get((members, frozenset(indices)), reached)
         work = _at_entries(self.cpu, work, stored, factors, indices)
         bounds = tuple([x for item in sparse for x in item.within if x.walked.issubset(levels)])
-        made = Item(members, indices, stored, levels, form, cells.spread, traced, bounds=bounds)
-        if self._lies_on(made, factors):
+        result = Item(members, indices, stored, levels, form, cells.spread, traced, bounds=bounds)
+        if self._lies_on(result, factors):
             one = sparse[0]
-            made = replace(made, levels=one.levels, spread=one.spread, pattern=one.pattern, dims=one.dims)
-        return work, multiply_adds, self._item(made)
+            result = replace(result, levels=one.levels, spread=one.spread, pattern=one.pattern, dims=one.dims)
+        return work, multiply_adds, self._item(result)
 
     @staticmethod
     def _is_full(sparse: Sequence[Item], levels: tuple[IndexVar, ...]) -> bool:
@@ -335,14 +334,9 @@ class _Search:
             return False
         return stores_every(sparse[0].pattern, sparse[0].dims[levels[0]])
 
-    @staticmethod
-    def _may_be_mostly_empty(factors: Sequence[Item]) -> bool:
-        """Whether a product may be stored on a new pattern to save work: planning must be able to find the pattern."""
-        return any(item.levels for item in factors) and not any(item.traced for item in factors)
-
-    def _item(self, made: Item) -> Item:
-        """Return the item equal to `made` that another order of steps has made before, or else `made` itself."""
-        return self.made.setdefault((made.members, made.indices, bool(made.levels)), made)
+    def _item(self, item: Item) -> Item:
+        """Return the item equal to `item` that another order of steps has made before, or else `item` itself."""
+        return self.results.setdefault((item.members, item.indices, bool(item.levels)), item)
 
     @staticmethod
     def _lies_on(merged: Item, factors: tuple[Item, ...]) -> bool:
@@ -358,14 +352,6 @@ class _Search:
         such variables does not decide which entries the result stores.
         """
         return self.product.semiring.distributes_empty and not (self.is_sparse and walked)
-
-    @staticmethod
-    def _is_stored(sparse: Sequence[Item], indices: tuple[IndexVar, ...]) -> bool:
-        """Whether an einsum whose sparse operands are `sparse` has a sparse result (see `planning.output`)."""
-        sparse = [item for item in sparse if not item.relates]
-        if any(set(item.indices) <= set(indices) for item in sparse):
-            return True
-        return len(indices) >= 2 and set(indices) <= {v for item in sparse for v in item.indices}
 
     def _may_be_dense(self, multiply_adds: float, merged: Item, factors: tuple[Item, ...], state: _State) -> bool:
         """Whether a dense result is small enough, and no sparse item of a later step samples it."""
@@ -384,20 +370,20 @@ def _meetings(state: Sequence[Item]) -> list[tuple[Item, ...]]:
     segments.
     """
     static = tuple([item for item in state if item.pattern is not None])
-    found = list[tuple[Item, ...]]()
+    groups = list[tuple[Item, ...]]()
     for one, other in combinations(static, 2):
         if one.walked >= other.walked or one.walked <= other.walked:
-            found.append((one, other))
-    return [*found, static] if len(static) > 2 else found
+            groups.append((one, other))
+    return [*groups, static] if len(static) > 2 else groups
 
 
 def _component_of(item: Item, state: _State) -> list[Item]:
     """The connected component of an item, where items that share an index variable are neighbours."""
-    found, names = [item], set(item.indices)
-    while new := [x for x in state if x not in found and not names.isdisjoint(x.indices)]:
-        found += new
+    component, names = [item], set(item.indices)
+    while new := [x for x in state if x not in component and not names.isdisjoint(x.indices)]:
+        component += new
         names.update(_names(new))
-    return found
+    return component
 
 
 def _at_entries(cpu: CpuModel, work: float, entries: float, items: Sequence[Item], target: Sequence[IndexVar]) -> float:
@@ -455,16 +441,16 @@ def _buckets(state: _State, kept: frozenset[IndexVar]) -> Iterator[tuple[Item, .
     masks.
     """
     summed = list(dict.fromkeys(v for item in state for v in item.indices if v not in kept))
-    found = dict[tuple[Item, ...], None]()
+    groups = dict[tuple[Item, ...], None]()
     for chosen in (*((v,) for v in summed), *combinations(summed, 2)):
         bucket = tuple([item for item in state if any(v in item.indices for v in chosen)])
-        left = _names(bucket).difference(chosen)
-        masks = [x for x in state if x not in bucket and len(x.walked) > 1 and x.walked <= left and not x.relates]
+        names = _names(bucket).difference(chosen)
+        masks = [x for x in state if x not in bucket and len(x.walked) > 1 and x.walked <= names and not x.relates]
         is_sparse = any(item.levels and item.restricts and not item.relates for item in bucket)
         for group, is_step in ((bucket, is_sparse), ((*bucket, *masks), bool(masks))):
             if is_step and 3 <= len(group) < len(state):
-                found[group] = None
-    yield from found
+                groups[group] = None
+    yield from groups
 
 
 def _in_order(factors: tuple[Item, ...]) -> tuple[Item, ...]:

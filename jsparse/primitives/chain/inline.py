@@ -179,12 +179,9 @@ class _Statement:
             value = product_of("*", tuple(f for x in factors_of(old) or () for f in (inner if x == access else (x,))))
             self.uses.update({x: uses * count for x, uses in other.uses.items()})
         else:
-            name = other.draft.tensor
-            value = (
-                _replace_access(old, access, other.draft.value)
-                if count == 1
-                else (Let(name, other.draft.value, replace_accesses(old, {access: Local(name)})))
-            )
+            name, inlined = other.draft.tensor, other.draft.value
+            body = replace_accesses(old, {access: Local(name)})
+            value = _replace_access(old, access, inlined) if count == 1 else Let(name, inlined, body)
             self.uses.update(other.uses)
             self.depth += other.depth
         self.draft = self.draft.with_value(value)

@@ -12,6 +12,7 @@ from jsparse._compat import Primitive
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import memoize_weakly
 from jsparse.primitives.chain.expand import run_steps, without_calls
+from jsparse.primitives.chain.recomputation import read
 from jsparse.primitives.division.rule import Classes, Division, Labels, Params, ShardingRule
 from jsparse.primitives.spec import Operands
 
@@ -57,31 +58,28 @@ class JaxprRule:
 def rule_of_jaxpr(closed: Any, rule_of: RuleOf) -> JaxprRule:
     """Join the rules of a jaxpr's equations. `rule_of` gives the rule of each one, or None."""
     jaxpr, classes = without_calls(closed).jaxpr, Classes()
-    rules = list[tuple[int, ShardingRule] | None]()
+    rules = list[ShardingRule | None]()
     for number, equation in enumerate(jaxpr.eqns):
-        rule = rule_of(
-            equation.primitive, [v.aval for v in equation.invars], [v.aval for v in equation.outvars], equation.params
-        )
-        rules.append(None if rule is None else (number, rule))
+        operands, results = ([v.aval for v in side] for side in (equation.invars, equation.outvars))
+        rule = rule_of(equation.primitive, operands, results, equation.params)
+        rules.append(rule)
         variables = (*equation.invars, *equation.outvars)
         of = [None] * len(variables) if rule is None else [*rule.operands, *rule.results]
         for v, labels in zip(variables, of, strict=True):
             seen = (None,) * v.aval.ndim if labels is None else labels
             classes.merge_all(_axes(v), tuple(None if label is None else (number, label) for label in seen))
-    for v in dict.fromkeys(
-        v for e in jaxpr.eqns for v in (*e.invars, *e.outvars) if not isinstance(v, _compat.Literal)
-    ):
+    for v in dict.fromkeys(v for e in jaxpr.eqns for v in (*read(e), *e.outvars)):
         classes.separate(_axes(v))
     named = tuple(
-        None if rule is None else (rule[1], {label: classes.find((rule[0], label)) for label in rule[1].labels})
-        for rule in rules
+        None if rule is None else (rule, {label: classes.find((number, label)) for label in rule.labels})
+        for number, rule in enumerate(rules)
     )
-    operands, results = (tuple(classes.labels(_axes(v)) for v in rule) for rule in (jaxpr.invars, jaxpr.outvars))
-    steps = tuple(frozenset(rule[1].values()) - {None} for rule in named if rule is not None)
+    invars, outvars = (tuple(classes.labels(_axes(v)) for v in side) for side in (jaxpr.invars, jaxpr.outvars))
+    steps = tuple(frozenset(labels.values()) - {None} for _, labels in filter(None, named))
     every = dict.fromkeys(v for e in jaxpr.eqns for v in e.outvars)
     inner = {(classes.find(label), size) for v in every for label, size in zip(_axes(v), v.aval.shape, strict=True)}
     sizes = tuple((label, size) for label, size in inner if label is not None)
-    return JaxprRule(jaxpr, operands, results, steps, sizes, named)
+    return JaxprRule(jaxpr, invars, outvars, steps, sizes, named)
 
 
 def _axes(v: Any) -> Labels:

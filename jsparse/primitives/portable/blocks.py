@@ -72,20 +72,16 @@ class BlockProduct:
         values, labels = unflatten_slots(factors[self.number], term, self.spec), (*term.before, SLOTS, *term.behind)
         is_transposed = labels[-1] in self.summed  # kernels take both orders, so that blocks are not moved
         inner = (self.kept, self.summed) if is_transposed else (self.summed, self.kept)
-        return Blocks(
-            _group_axes(factors[1 - self.number], other.before, (self.sources, self.outer, self.summed)),
-            _group_axes(values, labels, ((SLOTS,), *inner)),
-            is_transposed,
-            SortedEntries.of(stream_of(walk, 0, slots_of(walk.pattern, arrays)), self),
-            self.spec.dtype_of(factors),
-        )
+        x = _group_axes(factors[1 - self.number], other.before, (self.sources, self.outer, self.summed))
+        blocks = _group_axes(values, labels, ((SLOTS,), *inner))
+        entries = SortedEntries.of(stream_of(walk, 0, slots_of(walk.pattern, arrays)), self)
+        return Blocks(x, blocks, is_transposed, entries, self.spec.dtype_of(factors))
 
     def result(self, out: jax.Array) -> jax.Array:
         """Convert a kernel's result, with axes (targets, outer, kept), to the result of the einsum."""
         labels, sizes = (*self.targets, *self.outer, *self.kept), dict(self.spec.sizes)
-        return jnp.transpose(
-            out.reshape([sizes[v] for v in labels]), [labels.index(v) for v in self.spec.result.before]
-        )
+        shaped = out.reshape([sizes[v] for v in labels])
+        return jnp.transpose(shaped, [labels.index(v) for v in self.spec.result.before])
 
 
 SLOTS = ""  # the label of the axis of slots, which is no index variable's

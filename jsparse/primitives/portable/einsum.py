@@ -24,7 +24,7 @@ from jsparse.primitives.padding import nan_where
 from jsparse.primitives.portable.join import Sorted, join_known, visit
 from jsparse.primitives.portable.stream import Stream, slots_of, stream_of
 from jsparse.primitives.portable.summed import Machine, Sum, reduce_axes, sum_of, unflatten_slots
-from jsparse.primitives.spec import ArrayAccess, Spec
+from jsparse.primitives.spec import Spec
 
 Index = Sequence[Sequence[Any]]  # the index arrays of each pattern
 Kernel = Callable[[Spec, Sequence[Any], Index], jax.Array | None]
@@ -63,9 +63,8 @@ def _compute_batch(spec: Spec, factors: Sequence[Any], index: Index, machine: Ma
         shaped = [x.reshape(inner.shape(term)) for x, term in zip(arrays, inner.factors, strict=True)]
         return _compute_batch(inner, shaped, index, machine)
 
-    out = jax.vmap(member, in_axes=(axes, [[axis] * len(own) for axis, own in zip(walked, index, strict=True)]))(
-        arrays, [list(own) for own in index]
-    )
+    index_axes = [[axis] * len(of_walk) for axis, of_walk in zip(walked, index, strict=True)]
+    out = jax.vmap(member, in_axes=(axes, index_axes))(arrays, [list(of_walk) for of_walk in index])
     if not is_summed:
         return jnp.moveaxis(out, 0, spec.result.before.index(lead))
     return reduce_axes(out, (0,), spec.semiring.add, machine).astype(dtype)
@@ -74,19 +73,14 @@ def _compute_batch(spec: Spec, factors: Sequence[Any], index: Index, machine: Ma
 def _without(spec: Spec, lead: IndexVar) -> tuple[Spec, list[int | None]]:
     """Return the spec without the batch variable `lead`, and the batch axis of each factor, None if it has none."""
 
-    def less(term: ArrayAccess) -> ArrayAccess:
-        return replace(
-            term, before=tuple(v for v in term.before if v != lead), behind=tuple(v for v in term.behind if v != lead)
-        )
+    def others(variables: tuple[IndexVar, ...]) -> tuple[IndexVar, ...]:
+        return tuple(v for v in variables if v != lead)
 
-    walks = tuple(replace(w, lead=tuple(v for v in w.lead if v != lead), derived=()) for w in spec.walks)
-    inner = replace(
-        spec,
-        factors=tuple(map(less, spec.factors)),
-        result=less(spec.result),
-        walks=walks,
-        sizes=tuple((v, size) for v, size in spec.sizes if v != lead),
-    )
+    terms = (*spec.factors, spec.result)
+    *factors, result = (replace(x, before=others(x.before), behind=others(x.behind)) for x in terms)
+    walks = tuple(replace(walk, lead=others(walk.lead), derived=()) for walk in spec.walks)
+    sizes = tuple((v, size) for v, size in spec.sizes if v != lead)
+    inner = replace(spec, factors=tuple(factors), result=result, walks=walks, sizes=sizes)
     labels = [(*term.before, *([] if term.on is None else [term.on]), *term.behind) for term in spec.factors]
     return inner, [of.index(lead) if lead in of else None for of in labels]
 

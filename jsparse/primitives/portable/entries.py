@@ -136,9 +136,5 @@ class Merged:
         kept = tuple(old.at[places].set(x, mode="drop") for old, x in zip(total.columns, tuples.columns, strict=True))
         distinct = jnp.sum(tuples.begins, dtype=dtype)
         seen = total.count + jnp.sum(counted, dtype=dtype)
-        return Entered(
-            kept,
-            jnp.minimum(distinct, nse),
-            jnp.where(total.overflowed, seen, distinct),
-            total.overflowed | (distinct > nse),
-        )
+        count = jnp.where(total.overflowed, seen, distinct)
+        return Entered(kept, jnp.minimum(distinct, nse), count, total.overflowed | (distinct > nse))

@@ -95,24 +95,18 @@ class Sorted:
 
     def segments(self, rows: Stream) -> tuple[Array, Array]:
         """Return, for each row, the range [first, end) of the entries that have the row's coordinates."""
-        first, end = self._limits(rows)
+        count, sizes = self.entries.rows, dict(self.heads)
+        first: Array = jnp.asarray(rows.flat(list(sizes), sizes))
+        end: Array = first + (1 if self.heads else count)
+        if self.pointers is not None:
+            first, end = (jnp.clip(gather_clamped(self.pointers, [first + n]), 0, count) for n in (0, 1))
         if self.keys:
-            columns, count = [column for _, column in self.keys], self.entries.rows
+            columns = [column for _, column in self.keys]
             coordinates = [_on_device(rows.coordinates[v]) for v, _ in self.keys]
             begin = _search(columns, coordinates, first, end, count, after=False)
             first, end = begin, _search(columns, coordinates, begin, end, count, after=True)
         end = jnp.maximum(first, end)
         return first, end if rows.live is None else jnp.where(rows.live, end, first)
-
-    def _limits(self, rows: Stream) -> tuple[Array, Array]:
-        count, sizes = self.entries.rows, dict(self.heads)
-        at = jnp.asarray(rows.flat(list(sizes), sizes))
-        if not self.heads and self.pointers is None:
-            return at, at + count
-        if self.pointers is None:
-            return at, at + 1
-        first, end = (jnp.clip(gather_clamped(self.pointers, [at + n]), 0, count) for n in (0, 1))
-        return first, end
 
 
 def _on_device(column: Array) -> Array:
@@ -246,12 +240,8 @@ def _alive(rows: Stream) -> Stream:
 def _both(rows: Stream, entries: Stream) -> Stream:
     """Combine each row of one stream with the row of the same index in another stream."""
     live = rows.live if entries.live is None else entries.live if rows.live is None else rows.live & entries.live
-    return replace(
-        rows,
-        coordinates={**entries.coordinates, **rows.coordinates},
-        positions={**entries.positions, **rows.positions},
-        live=live,
-    )
+    coordinates, positions = {**entries.coordinates, **rows.coordinates}, {**entries.positions, **rows.positions}
+    return replace(rows, coordinates=coordinates, positions=positions, live=live)
 
 
 def visit(total: Any, rows: Stream, later: Sequence[Sorted], add: Callable[[Any, Stream], Any], at_once: int) -> Any:

@@ -402,21 +402,15 @@ class Sum:
 def _scatter(
     how: Callable[..., Any], total: jax.Array, index: Sequence[Any], updates: Any, is_sorted: bool = False
 ) -> jax.Array:
-    count, places = len(index), jnp.stack(index, -1)
+    indexed, places = tuple(range(len(index))), jnp.stack(index, -1)
+    window = tuple(range(1, 1 + total.ndim - len(index)))
     numbers = jax.lax.ScatterDimensionNumbers(
-        update_window_dims=tuple(range(1, 1 + total.ndim - count)),
-        inserted_window_dims=tuple(range(count)),
-        scatter_dims_to_operand_dims=tuple(range(count)),
+        update_window_dims=window, inserted_window_dims=indexed, scatter_dims_to_operand_dims=indexed
     )
+    mode = jax.lax.GatherScatterMode.FILL_OR_DROP
     with jax.enable_x64(total.dtype.itemsize > updates.dtype.itemsize or jax.config.read("jax_enable_x64")):
-        return how(
-            total,
-            places,
-            widen(updates, total.dtype),
-            numbers,
-            indices_are_sorted=is_sorted,
-            mode=jax.lax.GatherScatterMode.FILL_OR_DROP,
-        )
+        updates = widen(updates, total.dtype)
+        return how(total, places, updates, numbers, indices_are_sorted=is_sorted, mode=mode)
 
 
 def widen(x: jax.Array, dtype: np.dtype) -> jax.Array:
