@@ -138,8 +138,7 @@ def _part(work: TakePart, x: Any) -> SparseTensor | BarePattern | jax.Array:
     values = without_padding(values, part, composition.shape)
     if on is None:
         return jnp.reshape(values, (part.slots, *part.inner))
-    tensor: SparseTensor = SparseTensor._wrap(values, on)
-    return tensor
+    return SparseTensor._wrap(values, on)
 
 
 def _move_values(x: SparseTensor | BarePattern, conversion: Conversion) -> SparseTensor | BarePattern:
@@ -149,8 +148,7 @@ def _move_values(x: SparseTensor | BarePattern, conversion: Conversion) -> Spars
         return BarePattern(place)
     values = conversion.move(x.values)
     if isinstance(place, Pattern):
-        tensor: SparseTensor = SparseTensor._wrap(values, place)
-        return tensor
+        return SparseTensor._wrap(values, place)
     return ComposedTensor._wrap(values, place)
 
 
@@ -177,8 +175,7 @@ def in_format(x: SparseTensor | BarePattern, format: Format) -> SparseTensor | B
 
 @partial(jax.jit, static_argnames="format", inline=True)  # outside jit, one program takes less time than its parts
 def _sort_into_format(x: SparseTensor, format: Format) -> SparseTensor:
-    result: SparseTensor = x.asformat(format)
-    return result
+    return x.asformat(format)
 
 
 @partial(jax.jit, static_argnames="format", inline=True)
@@ -200,8 +197,7 @@ def _on_levels(work: OnLevels, x: Any) -> SparseTensor | BarePattern:
     if isinstance(x, BarePattern):
         return BarePattern(on)
     values = x.values if isinstance(x, SparseTensor) else jnp.reshape(x, on.nse)
-    tensor: SparseTensor = SparseTensor._wrap(values, on)
-    return tensor
+    return SparseTensor._wrap(values, on)
 
 
 def _sum(work: SumOfProducts, values: Values, out_format: object) -> Any:
@@ -266,8 +262,7 @@ def _assemble_with_values(
             out = out if has_nan else on.poison(out)  # integers that are converted to floats only now
         else:
             out, on = on.guard_overflow(out)
-    result: SparseTensor = _wrap_values(out, output.pattern, on)
-    return result
+    return cast(SparseTensor, _wrap_values(out, output.pattern, on))
 
 
 def _compute_term(term: Term, values: Values, on: DynamicPattern | None) -> jax.Array:

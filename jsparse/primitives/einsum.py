@@ -91,7 +91,7 @@ def transpose_einsum(cotangent: Any, *operands: Any, spec: Spec) -> Any:
     """
     out: list[Any] = [None] * len(operands)
     if type(cotangent) is _compat.Zero:
-        unknown = _unknown(*_split_operands(operands, spec), spec)
+        unknown = _unknown(operands, spec)
         out[unknown] = _compat.Zero(operands[unknown].aval)
         return out
     unknown, exchanged, taken = exchange_term(cotangent, operands, spec)
@@ -101,8 +101,8 @@ def transpose_einsum(cotangent: Any, *operands: Any, spec: Spec) -> Any:
 
 def exchange_term(cotangent: Any, operands: Sequence[Any], spec: Spec) -> tuple[int, Spec, Sequence[Any]]:
     """Return the number of the only unknown factor Xₙ, and the einsum that computes X̄ₙ, with its operands."""
-    factors, index = _split_operands(operands, spec)
-    unknown = _unknown(factors, index, spec)
+    factors, index = operands[: len(spec.factors)], operands[len(spec.factors) :]
+    unknown = _unknown(operands, spec)
     known = [factor for n, factor in enumerate(factors) if n != unknown]
     dtype = factors[unknown].aval.dtype
     if dtype == jax.dtypes.float0:  # the factor is an integer array, and JAX keeps no dtype for its cotangent
@@ -111,20 +111,16 @@ def exchange_term(cotangent: Any, operands: Sequence[Any], spec: Spec) -> tuple[
     return unknown, exchanged, (*known, cotangent, *index)
 
 
-def _split_operands(operands: Sequence[Any], spec: Spec) -> tuple[Sequence[Any], Sequence[Any]]:
-    return operands[: len(spec.factors)], operands[len(spec.factors) :]
-
-
-def _unknown(factors: Sequence[Any], index: Sequence[Any], spec: Spec) -> int:
+def _unknown(operands: Sequence[Any], spec: Spec) -> int:
     """Return the index of the only unknown factor. Raise LinearityError if that factor has no transpose."""
-    if any(map(_compat.is_undefined, index)):
+    if any(map(_compat.is_undefined, operands[len(spec.factors) :])):
         raise pattern_is_unknown()
     if not spec.semiring.is_linear:
         raise LinearityError(
             f"Expected a linear function to transpose, but it computes an einsum by {spec.semiring}. Transpose its "
             f"derivative, by jax.vjp."
         )
-    unknown = [n for n, factor in enumerate(factors) if _compat.is_undefined(factor)]
+    unknown = [n for n, x in enumerate(operands) if _compat.is_undefined(x)]
     if len(unknown) > 1 or unknown[0] < spec.compared:
         raise LinearityError(
             f"Expected a linear function to transpose, but it multiplies {len(unknown)} factors that depend on its "

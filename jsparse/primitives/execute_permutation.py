@@ -39,16 +39,13 @@ def _problem(dtype: str, index_dtype: str, outer: int, inner: int) -> tuple[Prob
     return problem, Schedule().reorder(loops).parallelize(loops[0], grain=1 if before else GRAIN)
 
 
-def _copy_dtype(dtype: Any) -> str:
-    """Return the dtype in which a kernel copies elements bit by bit. Elements of complex128 are copied in two parts."""
-    dtype = np.dtype(np.float64 if dtype == np.complex128 else dtype)
-    return dtype.name if dtype.name in ("float32", "float64") else f"int{8 * dtype.itemsize}"
-
-
 def _call(values: Any, index_dtype: np.dtype, axis: int, names: tuple[str, ...]) -> KernelCall:
     """Return the call that gathers along an axis, by a static index of that name or by an operand."""
     outer, inner = prod(values.shape[:axis]), prod(values.shape[axis + 1 :])
-    problem, schedule = _problem(_copy_dtype(values.dtype), index_dtype.name, outer, inner)
+    # Elements are copied bit by bit. Elements of complex128 are copied in two parts.
+    dtype = np.dtype(np.float64 if values.dtype == np.complex128 else values.dtype)
+    copied = dtype.name if dtype.name in ("float32", "float64") else f"int{8 * dtype.itemsize}"
+    problem, schedule = _problem(copied, index_dtype.name, outer, inner)
     return call_of(problem, (schedule,), names, config.generator)
 
 

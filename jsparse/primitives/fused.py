@@ -45,25 +45,18 @@ def run_fused(closed: Any, operands: Sequence[Any]) -> list[Any]:
         # A chain may be evaluated on another mesh, or on a device's part, so its types name no mesh.
         results = fused_p.bind(*_compat.same_varying(arguments), closed=_compat.without_mesh(chain))
         results = [with_checkpoint_name(x) for x in results]
-        for n, names in enumerate(_names(chain.jaxpr)):
+        named = {e.outvars[0]: e for e in chain.jaxpr.eqns if e.primitive.name == "name"}
+        for n, v in enumerate(chain.jaxpr.outvars):
+            names = list[str]()
+            while not isinstance(v, _compat.Literal) and v in named:
+                names.insert(0, named[v].params["name"])
+                v = named[v].invars[0]
             for name in names:
-                results[n] = _compat.with_checkpoint_name(results[n], name)
+                if name != CHECKPOINT_NAME:
+                    results[n] = _compat.with_checkpoint_name(results[n], name)
         return results
 
     return run_groups(closed, operands, run)
-
-
-def _names(jaxpr: Any) -> list[list[str]]:
-    """For each result of a jaxpr, the checkpoint names that users gave it."""
-    named = {e.outvars[0]: e for e in jaxpr.eqns if e.primitive.name == "name"}
-    of_results = list[list[str]]()
-    for v in jaxpr.outvars:
-        names = list[str]()
-        while not isinstance(v, _compat.Literal) and v in named:
-            names.insert(0, named[v].params["name"])
-            v = named[v].invars[0]
-        of_results.append([name for name in names if name != CHECKPOINT_NAME])
-    return of_results
 
 
 def execute_fused(*operands: Any, closed: Any) -> list[Any]:

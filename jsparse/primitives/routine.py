@@ -7,7 +7,7 @@ other routine, `swap`, transposes an array. Only lowerings call it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,9 @@ from jsparse.primitives.free_transposes import after_transposes, build_transpose
 from jsparse.primitives.host import Result, is_on_host, misfit, run_routine
 from jsparse.primitives.kernel import custom_call, run_call
 from jsparse.settings import config
+
+AnyRoutine: TypeAlias = Routine | AssemblyCall
+"""A routine of the extension, or the call that assembles a pattern."""
 
 DENSE, VECTOR = Format.dense(2), default_format(1)
 
@@ -189,10 +192,7 @@ def _bind(name: Any, params: tuple[int, ...], operands: tuple[Any, ...], results
 
 
 def run_or_bind(
-    operands: tuple[Any, ...],
-    routine: Routine | AssemblyCall,
-    results: tuple[Result, ...],
-    keepalive: tuple[object, ...] = (),
+    operands: tuple[Any, ...], routine: AnyRoutine, results: tuple[Result, ...], keepalive: tuple[object, ...] = ()
 ) -> Sequence[Any]:
     """Run a routine and return its results. If all operands are known, it runs at once, without a primitive."""
     known = _directly(*operands, routine=routine, results=results, keepalive=keepalive)
@@ -202,9 +202,7 @@ def run_or_bind(
     return cast("Sequence[Any]", out)
 
 
-def _abstract(
-    *operands: Any, routine: Routine | AssemblyCall, results: tuple[Result, ...], keepalive: tuple[object, ...]
-) -> Any:
+def _abstract(*operands: Any, routine: AnyRoutine, results: tuple[Result, ...], keepalive: tuple[object, ...]) -> Any:
     buffers = [*((x.dtype, x.shape) for x in operands), *((dtype, shape) for shape, dtype in results)]
     described = [(element_code(dtype), shape) for dtype, shape in buffers]
     try:
@@ -217,11 +215,7 @@ def _abstract(
 
 
 def lower_routine(
-    ctx: Any,
-    *operands: Any,
-    routine: Routine | AssemblyCall,
-    results: tuple[Result, ...],
-    keepalive: tuple[object, ...],
+    ctx: Any, *operands: Any, routine: AnyRoutine, results: tuple[Result, ...], keepalive: tuple[object, ...]
 ) -> Any:
     """Lower a routine to a custom call on CPU."""
     if isinstance(routine, Routine) and routine.name == "swap" and after_transposes(ctx, operands[0]):
@@ -230,7 +224,7 @@ def lower_routine(
 
 
 def _directly(
-    *operands: Any, routine: Routine | AssemblyCall, results: tuple[Result, ...], keepalive: tuple[object, ...]
+    *operands: Any, routine: AnyRoutine, results: tuple[Result, ...], keepalive: tuple[object, ...]
 ) -> list[Any] | None:
     """Run a routine on the host. Return None if the operands are not known, or if the routine fails.
 
@@ -261,12 +255,7 @@ def _transpose(cotangents: Any, *operands: Any, **params: Any) -> Any:
 
 
 def _batch(
-    operands: Any,
-    axes: Any,
-    *,
-    routine: Routine | AssemblyCall,
-    results: tuple[Result, ...],
-    keepalive: tuple[object, ...],
+    operands: Any, axes: Any, *, routine: AnyRoutine, results: tuple[Result, ...], keepalive: tuple[object, ...]
 ) -> Any:
     """The batching rule: batch all operands along axis 0. A second batch axis of a routine is merged into the first."""
     size, moved = move_batch_in_front(operands, axes)

@@ -34,19 +34,9 @@ _SAME = (
     "exp exp2 expm1 log log1p sin cos tan tanh logistic erf erfc sqrt rsqrt cbrt floor ceil abs sign neg is_finite max "
     "min pow add sub mul div lt le eq ne and or not"
 )
-_OTHER_NAMES = {
-    "add": "+",
-    "add_any": "+",
-    "sub": "-",
-    "mul": "*",
-    "div": "/",
-    "lt": "<",
-    "le": "<=",
-    "eq": "==",
-    "ne": "!=",
-    "and": "&",
-    "or": "|",
-}
+_NAMES = ["add", "add_any", "sub", "mul", "div", "lt", "le", "eq", "ne", "and", "or"]
+_SIGNS = ["+", "+", "-", "*", "/", "<", "<=", "==", "!=", "&", "|"]
+_OTHER_NAMES = dict(zip(_NAMES, _SIGNS, strict=True))
 _MOVES = "broadcast_in_dim reshape squeeze copy copy_p stop_gradient optimization_barrier name pvary pcast"
 EXACT = frozenset(f"abs neg sign floor ceil round max min clamp select_n {_MOVES}".split())
 """Primitives whose results need no rounding, if their operands are rounded."""

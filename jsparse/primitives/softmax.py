@@ -123,13 +123,6 @@ def _abstract(*operands: Any, spec: Spec, over: tuple[IndexVar, ...], are_slopes
     return _compat.output_aval(spec.shape(spec.result), spec.dtype_of(operands), operands)
 
 
-def _tangent(weights: Any, change: Any, *index: Any, spec: Spec, over: Sequence[IndexVar]) -> Any:
-    """The tangent of a softmax whose result is `weights`, for the tangent `change` of the values."""
-    part = weights * change
-    sums = einsum_p.bind(*_compat.same_varying((part, *index)), spec=_sum_over(spec, over))
-    return part - weights * _at_entries(sums, index, spec, over)
-
-
 def _softmax_jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spec, over: tuple[IndexVar, ...], are_slopes: bool
 ) -> Any:
@@ -145,10 +138,16 @@ def _softmax_jvp(
 
 @memoize(maxsize=256)
 def _tangent_jaxpr(spec: Spec, over: tuple[IndexVar, ...], types: Any, mesh: Any) -> Any:
-    """The jaxpr of the tangent, for operands of these types, on a mesh."""
+    """The jaxpr of the tangent of a softmax, from the softmax and the tangent of the values, on a mesh."""
+
+    def tangent(weights: Any, change: Any, *index: Any) -> list[Any]:
+        part = weights * change
+        sums = einsum_p.bind(*_compat.same_varying((part, *index)), spec=_sum_over(spec, over))
+        return [part - weights * _at_entries(sums, index, spec, over)]
+
     avals = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in types]
     with jax.sharding.use_abstract_mesh(mesh):
-        return jax.make_jaxpr(lambda *x: [_tangent(*x, spec=spec, over=over)])(*avals)
+        return jax.make_jaxpr(tangent)(*avals)
 
 
 def _logsumexp_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spec, over: tuple[IndexVar, ...]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 
@@ -64,8 +64,7 @@ class HostFactor:
         x = x if x.dtype == self.dtype else x.astype(self.dtype)
         if self.walk is not None:
             return move_values(x, moves[self.walk], self.axis, self.inner)
-        array: np.ndarray = transpose_to(x, self.order)
-        return array
+        return cast(np.ndarray, transpose_to(x, self.order))
 
 
 def move_values(x: np.ndarray, move: Relayout, axis: int, inner: int, back: bool = False) -> np.ndarray:

@@ -37,9 +37,9 @@ from jsparse.primitives.sums import Sum, sum_p
 
 def _of_einsum(operands: Operands, results: Operands, params: Params) -> ShardingRule:
     spec: Spec = params["spec"]
-    whole = whole_variables(spec)
+    whole, add = whole_variables(spec), spec.semiring.add if spec.mask is None else "+"
     sums = {v for term in spec.factors for v in term.before if v not in whole} - set(spec.result.before)
-    if sums and (_reduction(spec) not in REDUCTIONS or results[0].dtype == np.bool_):
+    if sums and (add not in REDUCTIONS or results[0].dtype == np.bool_):
         whole, sums = whole | sums, set()
 
     def local(shards: Operands, division: Division) -> Operands:
@@ -48,7 +48,7 @@ def _of_einsum(operands: Operands, results: Operands, params: Params) -> Shardin
             return [einsum_p.bind(*shards, spec=local_spec)]
         wide = replace(local_spec, dtype=arithmetic_dtype(results[0].dtype.name))  # rounded once, after the reduction
         part = einsum_p.bind(*shards, spec=wide)
-        return [division.reduce_parts(part, sorted(sums), _reduction(spec)).astype(results[0].dtype)]
+        return [division.reduce_parts(part, sorted(sums), add).astype(results[0].dtype)]
 
     return ShardingRule(tuple(_operand_labels(spec, whole)), (_labels(spec.result, whole),), local)
 
@@ -59,10 +59,6 @@ def whole_variables(spec: Spec) -> frozenset[IndexVar]:
         return frozenset(v for v, _ in spec.sizes)
     levels = {v for walk in spec.walks for v in walk.indices}
     return frozenset(levels.union(*(term.behind for term in (*spec.factors, spec.result))))
-
-
-def _reduction(spec: Spec) -> str:
-    return "+" if spec.mask is not None else spec.semiring.add
 
 
 def _labels(term: ArrayAccess, whole: Collection[IndexVar]) -> Labels:
