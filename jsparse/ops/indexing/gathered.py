@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
@@ -44,9 +44,9 @@ def concatenate_ranges(first: np.ndarray, counts: np.ndarray, backwards: bool) -
     """
     starts = np.cumsum(counts, dtype=np.int64) - counts
     base = first + counts - 1 + starts if backwards else first - starts
-    found = np.repeat(base.astype(first.dtype), counts)
-    steps = np.arange(len(found), dtype=first.dtype)
-    return np.subtract(found, steps, out=found) if backwards else np.add(found, steps, out=found)
+    integers = np.repeat(base.astype(first.dtype), counts)
+    steps = np.arange(len(integers), dtype=first.dtype)
+    return (np.subtract if backwards else np.add)(integers, steps, out=integers)
 
 
 def gather_values(values: jax.Array, slots: Positions) -> jax.Array:
@@ -63,8 +63,7 @@ def gather_values(values: jax.Array, slots: Positions) -> jax.Array:
         return jnp.zeros(len(slots), values.dtype)
     if values.weak_type:
         return values.at[np.where(slots < 0, len(values), slots)].get(mode="fill", fill_value=0)
-    moved: Any = evaluate("R[q] = V[slots[q]]", V=values, slots=slots)
-    return moved
+    return cast("jax.Array", evaluate("R[q] = V[slots[q]]", V=values, slots=slots))
 
 
 def split(values: jax.Array | None, bounds: Sequence[int]) -> list[jax.Array]:

@@ -12,7 +12,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jsparse.base import _native
-from jsparse.base.arrays import Array, allocate_aligned, jax_array
+from jsparse.base.arrays import allocate_aligned, jax_array
 from jsparse.base.limits import parse_nse
 from jsparse.convert.creation import of_any_array
 from jsparse.errors import DTypeError, PatternError, ShapeError, short_repr, shorten
@@ -61,8 +61,8 @@ def getitem(self: PatternLike, index: Any) -> Any:
         if masked is not None:
             return masked
     read = read_index(items, self.shape)
-    found = select(self, read, None)
-    return found if read.empty_axis is None else found[(*[slice(None)] * read.empty_axis, slice(0))]
+    selected = select(self, read, None)
+    return selected if read.empty_axis is None else selected[(*[slice(None)] * read.empty_axis, slice(0))]
 
 
 @of_any_array("take", jnp.take, patterns=True)
@@ -94,10 +94,12 @@ def take(
         check_leaves(self, "A in A.take")
     nse = parse_nse(nse, "take")
     dim = _axis(axis, self.ndim)
-    kept = indices if isinstance(indices, jax.core.Tracer) else _integers(indices)
-    if not jnp.issubdtype(kept.dtype, jnp.integer):
-        raise DTypeError(f"Expected indices of A.take to be integers, but got {kept.dtype}. Index by a mask: A[mask].")
-    item = int(kept) if isinstance(kept, np.ndarray) and not kept.ndim else kept
+    is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(indices))
+    table: Any = jnp.asarray(indices) if is_traced else np.asarray(indices)
+    table = table if table.size or is_traced else table.astype(np.int64)  # numpy reads an empty list as floats
+    if not jnp.issubdtype(table.dtype, jnp.integer):
+        raise DTypeError(f"Expected indices of A.take to be integers, but got {table.dtype}. Index by a mask: A[mask].")
+    item = table if is_traced or table.ndim else int(table)
     return select(self, read_index((*[slice(None)] * dim, item), self.shape), nse)
 
 
@@ -119,25 +121,25 @@ def take_along_axis(self: SparseTensor, indices: ArrayLike, axis: int = -1) -> j
     indices that are not integers.
     """
     at = as_axis(axis, self.ndim, "take_along_axis")
-    given = jax_array(indices, "the indices of jsparse.take_along_axis to be integers")
-    if given.dtype.kind not in "iu":
-        raise DTypeError(f"Expected integers as indices of jsparse.take_along_axis, but got {given.dtype}.")
-    wanted = tuple(n if dim == at else size for dim, (n, size) in enumerate(zip(given.shape, self.shape, strict=False)))
-    if given.ndim != self.ndim or any(n not in (size, 1) for n, size in zip(given.shape, wanted, strict=True)):
+    table = jax_array(indices, "the indices of jsparse.take_along_axis to be integers")
+    if table.dtype.kind not in "iu":
+        raise DTypeError(f"Expected integers as indices of jsparse.take_along_axis, but got {table.dtype}.")
+    wanted = tuple(n if dim == at else size for dim, (n, size) in enumerate(zip(table.shape, self.shape, strict=False)))
+    if table.ndim != self.ndim or any(n not in (size, 1) for n, size in zip(table.shape, wanted, strict=True)):
         raise ShapeError(
             f"Expected indices of jsparse.take_along_axis of shape {shorten(self.shape)} but for axis {axis}, or "
-            f"with sizes of 1, but got {shorten(given.shape)}."
+            f"with sizes of 1, but got {shorten(table.shape)}."
         )
     size = self.shape[at]
-    if not isinstance(given, jax.core.Tracer):
-        known = np.asarray(given)
+    if not isinstance(table, jax.core.Tracer):
+        known = np.asarray(table)
         if known.size and not -size <= known.min() <= known.max() < size:
             raise ShapeError(
                 f"Expected indices from {-size} to {size - 1} along axis {axis} of jsparse.take_along_axis."
             )
-        given = jnp.where(given < 0, given + size, given)
+        table = jnp.where(table < 0, table + size, table)
     rows = [
-        jnp.broadcast_to(given, wanted) if dim == at else jax.lax.broadcasted_iota(given.dtype, wanted, dim)
+        jnp.broadcast_to(table, wanted) if dim == at else jax.lax.broadcasted_iota(table.dtype, wanted, dim)
         for dim in range(self.ndim)
     ]
     return self.at_coords(jnp.stack([row.reshape(-1) for row in rows])).reshape(wanted)
@@ -161,14 +163,6 @@ def _axis(axis: int | None, ndim: int) -> int:
     return dim % ndim
 
 
-def _integers(indices: object) -> Array:
-    """Convert indices to an array: a numpy array if all indices are known, a JAX array if some are traced."""
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(indices)):
-        return jnp.asarray(indices)
-    array = np.asarray(indices)
-    return array if array.size else array.astype(np.int64)  # numpy reads an empty list as floats
-
-
 _POINTS = 1 << 16  # the points of a mask that are looked up at a time
 
 
@@ -185,14 +179,14 @@ def elements_of_mask(tensor: SparseTensor, mask: Any) -> jax.Array | None:
     if not isinstance(tensor.pattern, Pattern) or not is_on_host(tensor.values):
         return None
     known, values = np.asarray(mask), np.asarray(tensor.values)
-    found = allocate_aligned((int(np.count_nonzero(known)),), values.dtype)
+    elements = allocate_aligned((int(np.count_nonzero(known)),), values.dtype)
     rows, done = max(_POINTS // max(known[:1].size, 1), 1), 0
     for start in range(0, len(known), rows):
         first, *others = np.nonzero(known[start : start + rows])
         slots = locate(tensor.pattern, [first + start, *others])
-        found[done : done + len(slots)] = _native.take(values, slots)
+        elements[done : done + len(slots)] = _native.take(values, slots)
         done += len(slots)
-    return on_device([found], [tensor.values])[0]
+    return on_device([elements], [tensor.values])[0]
 
 
 def elements_where(tensor: PatternLike, mask: SparseTensor) -> jax.Array:

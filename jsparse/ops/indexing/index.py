@@ -48,8 +48,18 @@ def read_index(items: Sequence[Any], shape: Shape) -> Index:
     Raises ShapeError (out of range, too many indices, shapes that do not agree, traced masks), NotYetSupportedError
     (other forms).
     """
+    parts = [_read_item(item) for item in items]
+    dots, count = [n for n, part in enumerate(parts) if part is Ellipsis], sum(map(_width, parts))
+    if count > len(shape) or len(dots) > 1:
+        raise ShapeError(
+            f"Expected at most {len(shape)} indices and one '...' for a tensor of shape {shorten(shape)}, but got "
+            f"{count} and {len(dots)}. Leave out the rest."
+        )
+    # Each dimension that no part indexes gets a full slice: right after `...`, or at the end without `...`.
+    at = dots[0] if dots else len(parts)
+    parts[at + 1 : at + 1] = [slice(None)] * (len(shape) - count)
     reader = _Reader(shape)
-    for part in _insert_full_slices([_read_item(item) for item in items], shape):
+    for part in parts:
         reader.read(part)
     return reader.index()
 
@@ -87,7 +97,10 @@ class _Reader:
         elif part is not Ellipsis:
             self.arrays_at.append((len(self.labels), self.separators))
             if isinstance(part, int):
-                self.strided[dim] = Strided(_wrap_index(part, dim, self.shape), 1, 1, self.shape[dim])
+                size = self.shape[dim]
+                if not -size <= part < size:
+                    raise _outside("an index", dim, self.shape, part)
+                self.strided[dim] = Strided(part % size, 1, 1, size)
                 self.dropped.add(dim)
             elif not part.ndim and part.dtype == np.bool_:
                 self.truths.append(bool(part))
@@ -100,11 +113,11 @@ class _Reader:
         selection = Selection(self.shape, self.strided, frozenset(self.dropped), tables, table_shape)
         # As in numpy, the dimensions of index tables come first if a slice, None or `...` separates tables or integers.
         at = self.arrays_at[0][0] if len(set(self.arrays_at)) == 1 else 0
-        own: list[Label] = [("table", axis) for axis in range(len(table_shape))]
+        of_tables: list[Label] = [("table", axis) for axis in range(len(table_shape))]
         if not tables and self.truths:
-            own = [("new", len(self.labels))]
-        empty_axis = at if own and own[0][0] == "new" and not all(self.truths) else None
-        return Index(selection, (*self.labels[:at], *own, *self.labels[at:]), empty_axis)
+            of_tables = [("new", len(self.labels))]
+        empty_axis = at if not tables and not all(self.truths) else None
+        return Index(selection, (*self.labels[:at], *of_tables, *self.labels[at:]), empty_axis)
 
 
 def _read_item(item: Any) -> Any:
@@ -152,19 +165,6 @@ def _width(part: Any) -> int:
     return part.ndim if isinstance(part, np.ndarray) and part.dtype == np.bool_ else 1
 
 
-def _insert_full_slices(parts: Sequence[Any], shape: Shape) -> list[Any]:
-    """Insert a full slice for each dimension that no part indexes: right after `...`, or at the end without `...`."""
-    dots = [n for n, part in enumerate(parts) if part is Ellipsis]
-    given = sum(map(_width, parts))
-    if given > len(shape) or len(dots) > 1:
-        raise ShapeError(
-            f"Expected at most {len(shape)} indices and one '...' for a tensor of shape {shorten(shape)}, but got "
-            f"{given} and {len(dots)}. Leave out the rest."
-        )
-    at = dots[0] if dots else len(parts)
-    return [*parts[: at + 1], *[slice(None)] * (len(shape) - given), *parts[at + 1 :]]
-
-
 def _not_supported_error(what: str) -> NotYetSupportedError:
     """The error for an index that is none of the supported kinds."""
     return NotYetSupportedError(
@@ -199,19 +199,14 @@ def _tables(part: Array, dim: int, shape: Shape) -> Sequence[Array]:
                 f"in a tensor of shape {shorten(shape)}, but got {part.shape}."
             )
         return np.nonzero(part)
-    return [_wrap_table(np.asarray(part), dim, shape)]
-
-
-def _wrap_table(table: np.ndarray, dim: int, shape: Shape) -> np.ndarray:
-    """Replace negative indices of a known index table. A table of int32 or int64 without them is not copied."""
-    size = shape[dim]
+    table, size = np.asarray(part), shape[dim]
     low, high = (table.min(), table.max()) if table.size else (0, -1)
     if low < -size or high >= size:
         raise _outside("indices", dim, shape, table[(table < -size) | (table >= size)][0])
     if low >= 0 and table.dtype in (np.int32, np.int64):
-        return table
+        return [table]  # not a copy
     signed = table.astype(np.int64)
-    return np.where(signed < 0, signed + size, signed) if low < 0 else signed
+    return [np.where(signed < 0, signed + size, signed) if low < 0 else signed]
 
 
 def _outside(what: str, dim: int, shape: Shape, at: object) -> ShapeError:
@@ -232,10 +227,6 @@ def _align_tables(tables: dict[int, Any], truths: Sequence[bool]) -> tuple[dict[
     except ValueError as error:
         raise ShapeError(f"Expected arrays of indices whose shapes broadcast, but got {shorten(shapes)}.") from error
     if not all(truths):  # a table with one point has none beside False
-        xp = {True: jnp, False: np}
-        return {
-            dim: xp[isinstance(table, jax.core.Tracer)].broadcast_to(table, common) for dim, table in tables.items()
-        }, common
-    return {
-        dim: table.reshape((*[1] * (len(common) - table.ndim), *table.shape)) for dim, table in tables.items()
-    }, common
+        is_traced = {dim: isinstance(table, jax.core.Tracer) for dim, table in tables.items()}
+        return {d: (jnp if is_traced[d] else np).broadcast_to(x, common) for d, x in tables.items()}, common
+    return {dim: x.reshape((*[1] * (len(common) - x.ndim), *x.shape)) for dim, x in tables.items()}, common

@@ -38,8 +38,8 @@ class Segments:
         """Return the number of the parent of each of the positions `numbers` (None: all positions)."""
         dtype, total = self.pointers.dtype, int(self.pointers[-1])
         if FEW * (total if numbers is None else len(numbers)) < len(self.pointers):
-            own = np.arange(total, dtype=dtype) if numbers is None else numbers
-            return (np.searchsorted(self.pointers, own, "right") - 1).astype(dtype)
+            positions = np.arange(total, dtype=dtype) if numbers is None else numbers
+            return (np.searchsorted(self.pointers, positions, "right") - 1).astype(dtype)
         return _at(np.repeat(np.arange(len(self.pointers) - 1, dtype=dtype), np.diff(self.pointers)), numbers)
 
 
@@ -74,9 +74,9 @@ Link: TypeAlias = Segments | Block
 
 def select_pointers(pointers: np.ndarray, kept: np.ndarray) -> np.ndarray:
     """Return the pointers of a level that keeps only the positions `kept`, which are sorted and may repeat."""
-    found = np.zeros_like(pointers)
-    np.cumsum(_count_selected(pointers, kept), out=found[1:])
-    return found
+    selected = np.zeros_like(pointers)
+    np.cumsum(_count_selected(pointers, kept), out=selected[1:])
+    return selected
 
 
 def _count_selected(pointers: np.ndarray, kept: np.ndarray) -> np.ndarray:

@@ -30,9 +30,9 @@ def _distinct_matches(keys: np.ndarray, ordered: np.ndarray, extent: int) -> tup
         entries = np.flatnonzero(offsets >= 0)
         return entries, offsets[entries]
     offsets = np.searchsorted(ordered.astype(keys.dtype, copy=False), keys)
-    found = offsets < len(ordered)
-    found[found] = ordered[offsets[found]] == keys[found]
-    entries = np.flatnonzero(found)
+    matched = offsets < len(ordered)
+    matched[matched] = ordered[offsets[matched]] == keys[matched]
+    entries = np.flatnonzero(matched)
     return entries, offsets[entries]
 
 

@@ -48,12 +48,11 @@ class Points:
         tables = [selection.table_of(dim, group.axes) for dim in group.dims]
         listed = tuple(np.ascontiguousarray(table).reshape(-1) for table in tables)
         keys = joint_keys(listed, listed, [selection.extents[dim] for dim in group.dims])[0]
-        if (keys[1:] > keys[:-1]).all():
-            return Points(group, tables[0].shape, listed, None)
-        _, first, numbers = np.unique(keys, return_index=True, return_inverse=True)
-        if len(first) == len(keys):
-            return Points(group, tables[0].shape, listed, None)
-        return Points(group, tables[0].shape, tuple(row[first] for row in listed), numbers.reshape(-1))
+        if not (keys[1:] > keys[:-1]).all():
+            _, first, numbers = np.unique(keys, return_index=True, return_inverse=True)
+            if len(first) < len(keys):
+                return Points(group, tables[0].shape, tuple(row[first] for row in listed), numbers.reshape(-1))
+        return Points(group, tables[0].shape, listed, None)
 
 
 def select_outer(pattern: Pattern, selection: Selection) -> tuple[Pattern, Positions]:
@@ -75,17 +74,21 @@ def outer_elements(tensor: SparseTensor, pattern: Pattern, selection: Selection)
     steps = _Steps(pattern, selection)
     labels = sorted(steps.labels, key=lambda label: _axes_of(steps, label))
     target = steps.pattern.transposed([steps.labels.index(label) for label in labels])
-    given: Any = tensor.values
-    values = np.ones(target.nse, bool) if given is None else gather_values(given, steps.slots)
-    found: Any = SparseTensor._wrap(jnp.asarray(values), target).todense()
+    values: Any = tensor.values
+    values = np.ones(target.nse, bool) if values is None else gather_values(values, steps.slots)
+    elements: Any = SparseTensor._wrap(jnp.asarray(values), target).todense()
     axes: list[int] = []
     for label in labels:
         if label[0] == "group":
             points = steps.points[label[1]]
             assert points.numbers is not None
-            found = _take_along_axis(found, points.numbers.reshape(points.shape), len(axes))
+            numbers = points.numbers.reshape(points.shape)
+            if is_on_host(elements):  # without XLA, which would compile a program for each shape
+                elements = on_device([np.asarray(elements).take(numbers, len(axes))], [elements])[0]
+            else:
+                elements = jnp.take(elements, numbers, len(axes))
         axes += _axes_of(steps, label)
-    return found if axes == sorted(axes) else jnp.transpose(found, np.argsort(axes).tolist())
+    return elements if axes == sorted(axes) else jnp.transpose(elements, np.argsort(axes).tolist())
 
 
 class _Steps:
@@ -156,10 +159,3 @@ def _compose_positions(slots: Positions, selected: Positions) -> Positions:
     composed = _native.take(np.ascontiguousarray(slots), np.ascontiguousarray(selected))  # 0 for the position -1
     composed[selected < 0] = -1
     return composed
-
-
-def _take_along_axis(array: jax.Array, numbers: np.ndarray, axis: int) -> jax.Array:
-    """Take elements along an axis, on the host if they are known."""
-    if not is_on_host(array):
-        return jnp.take(array, numbers, axis)
-    return on_device([np.asarray(array).take(numbers, axis)], [array])[0]

@@ -18,9 +18,9 @@ from jsparse.ops.indexing.at_coords import elements_at
 from jsparse.ops.indexing.gathered import gather_values
 from jsparse.ops.indexing.index import Index
 from jsparse.ops.indexing.outer import outer_elements, select_outer
-from jsparse.ops.indexing.selection import Label, Selection, Strided
+from jsparse.ops.indexing.selection import Selection, Strided
 from jsparse.ops.indexing.static import select_static
-from jsparse.ops.indexing.traced import check_capacity, describe, elements_by_tables, select_by_tables
+from jsparse.ops.indexing.traced import check_capacity, describe, evaluate_tables, select_by_tables
 from jsparse.primitives.routine import expand
 from jsparse.settings import config
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
@@ -38,8 +38,8 @@ def select(operand: PatternLike, index: Index, nse: int | None) -> PatternLike |
     if isinstance(operand, SparseTensor):
         return _select(operand, index, nse)
     with config(overflow="cut"):  # a pattern has no values that could be wrong, and is marked after an overflow
-        made = _select(ones_on(operand), index, nse)
-    return made.pattern if isinstance(made, SparseTensor) else made.astype(bool)
+        selected = _select(ones_on(operand), index, nse)
+    return selected.pattern if isinstance(selected, SparseTensor) else selected.astype(bool)
 
 
 def ones_on(pattern: Pattern | DynamicPattern) -> SparseTensor:
@@ -51,21 +51,20 @@ def ones_on(pattern: Pattern | DynamicPattern) -> SparseTensor:
 
 def _select(tensor: SparseTensor, index: Index, nse: int | None) -> SparseTensor | jax.Array:
     selection = index.selection
-    if _selects_points(selection):
+    slices = len(selection.strided) > len(selection.dropped)
+    along_one = len(selection.tables) == 1 and selection.table_shape != ()
+    if selection.extents and not slices and not along_one:
         return _elements(tensor, selection).reshape(index.shape)
     if tensor.is_dynamic and selection.dropped:
         selection = selection.without_integers()
-    return _arrange_dimensions(_apply_selection(tensor, selection, nse), selection.labels, index.labels)
-
-
-def _selects_points(selection: Selection) -> bool:
-    """Whether elements at points are selected.
-
-    This is so unless the selection has a slice, or just one index table, of rank 1 or more.
-    """
-    slices = len(selection.strided) > len(selection.dropped)
-    along_one = len(selection.tables) == 1 and selection.table_shape != ()
-    return bool(selection.extents) and not slices and not along_one
+    selected = _apply_selection(tensor, selection, nse)
+    # Each None of the index adds a dimension. Then the dimensions are permuted to the index's order.
+    labels = [*selection.labels, *(label for label in index.labels if label[0] == "new")]
+    axes = [labels.index(label) for label in index.labels]
+    added = [1] * (len(labels) - selected.ndim)
+    if not added and axes == sorted(axes):
+        return selected
+    return SparseTensor._wrap(selected.values, selected.pattern.extended(added).transposed(axes))
 
 
 def _elements(tensor: SparseTensor, selection: Selection) -> jax.Array:
@@ -73,7 +72,7 @@ def _elements(tensor: SparseTensor, selection: Selection) -> jax.Array:
         selection = selection.without_integers()
         if isinstance(tensor.pattern, Pattern) and selection.is_known:
             return outer_elements(tensor, tensor.pattern, selection)
-        return elements_by_tables(tensor, selection)
+        return evaluate_tables(tensor, selection)
     axes = range(len(selection.table_shape))
     points = [
         selection.table_of(dim, axes).reshape(-1)
@@ -89,41 +88,32 @@ def _apply_selection(tensor: SparseTensor, selection: Selection, nse: int | None
     if selection.is_whole:
         return tensor
     if isinstance(tensor.pattern, Pattern) and selection.is_known:
-        made = _select_statically(tensor, tensor.pattern, selection)
-        if nse is not None and made.nse > nse:
+        selected = _select_statically(tensor, tensor.pattern, selection)
+        if nse is not None and selected.nse > nse:
             raise PatternError(
-                f"Expected nse= of at least {made.nse:,}, the slots that are selected from {describe(tensor)}, but got "
-                f"nse={nse:,}. Pass more, or leave it out."
+                f"Expected nse= of at least {selected.nse:,}, the slots that are selected from {describe(tensor)}, but "
+                f"got nse={nse:,}. Pass more, or leave it out."
             )
-        return made
-    slices, made = selection.of_slices(), tensor
+        return selected
+    slices, selected = selection.of_slices(), tensor
     if not slices.is_whole:
         if isinstance(tensor.pattern, Pattern):
-            made = _select_statically(tensor, tensor.pattern, slices)
+            selected = _select_statically(tensor, tensor.pattern, slices)
         else:
             selectors = [slices.strided[dim] for dim in range(tensor.ndim)]
-            made = select_mapped(tensor, selectors, None if selection.tables else nse)
+            selected = select_mapped(tensor, selectors, None if selection.tables else nse)
     if selection.tables:
-        made = select_by_tables(made, selection.of_tables(), nse)
-    check_capacity(made, tensor)
-    return made
+        selected = select_by_tables(selected, selection.of_tables(), nse)
+    check_capacity(selected, tensor)
+    return selected
 
 
 def _select_statically(tensor: SparseTensor, pattern: Pattern, selection: Selection) -> SparseTensor:
     target, slots = (select_outer if len(selection.tables) > 1 else select_static)(pattern, selection)
     values: Any = tensor.values
-    moved: Any = values if values is None else gather_values(values, slots)
-    return SparseTensor._wrap(moved, target)
-
-
-def _arrange_dimensions(made: SparseTensor, labels: Sequence[Label], wanted: Sequence[Label]) -> SparseTensor:
-    """Add a dimension to a tensor for each None of the index, then permute the dimensions from `labels` to `wanted`."""
-    labels = [*labels, *(label for label in wanted if label[0] == "new")]
-    axes = [labels.index(label) for label in wanted]
-    added, pattern = [1] * (len(labels) - made.ndim), made.pattern
-    if not added and axes == sorted(axes):
-        return made
-    return SparseTensor._wrap(made.values, pattern.extended(added).transposed(axes))
+    if values is not None:
+        values = gather_values(values, slots)
+    return SparseTensor._wrap(values, target)
 
 
 def select_mapped(tensor: SparseTensor, selectors: Sequence[Strided], nse: int | None) -> SparseTensor:
@@ -132,15 +122,12 @@ def select_mapped(tensor: SparseTensor, selectors: Sequence[Strided], nse: int |
     The capacity is `nse`, by default enough for all entries of the tensor. It is limited by the size of the result.
     """
     order = tensor.format.order  # dimensions in storage order, so that trailing dense levels are the last dimensions
-    own = [selectors[dim] for dim in order]
+    stored = [selectors[dim] for dim in order]
     dtype = tensor.pattern.index_dtype
-    starts, steps = np.array([s.start for s in own], dtype), np.array([s.step for s in own], dtype)
-    whole = tuple(s.is_whole for s in own)
-    sizes = tuple(s.size for s in own)
-    made: SparseTensor = _select_in_storage_order(
-        tensor.transpose(order), starts, steps, sizes=sizes, whole=whole, nse=nse
-    )
-    return made.transpose([order.index(dim) for dim in range(tensor.ndim)])
+    starts, steps = np.array([s.start for s in stored], dtype), np.array([s.step for s in stored], dtype)
+    sizes, whole = tuple(s.size for s in stored), tuple(s.is_whole for s in stored)
+    selected = _select_in_storage_order(tensor.transpose(order), starts, steps, sizes=sizes, whole=whole, nse=nse)
+    return selected.transpose([order.index(dim) for dim in range(tensor.ndim)])
 
 
 @partial(jax.jit, static_argnames=("sizes", "whole", "nse"))

@@ -171,13 +171,13 @@ class Selection:
     @lazy
     def labels(self) -> tuple[Label, ...]:
         """The dimensions of the result. The axes of index tables replace the first dimension that a table indexes."""
-        found: list[Label] = []
+        labels: list[Label] = []
         for dim in range(len(self.extents)):
             if dim == self.first_table:
-                found += [("table", axis) for axis in range(len(self.table_shape))]
+                labels += [("table", axis) for axis in range(len(self.table_shape))]
             elif dim in self.strided and dim not in self.dropped:
-                found.append(("slice", dim))
-        return tuple(found)
+                labels.append(("slice", dim))
+        return tuple(labels)
 
     @lazy
     def shape(self) -> tuple[int, ...]:

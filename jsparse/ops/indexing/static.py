@@ -34,10 +34,19 @@ def select_static(pattern: Pattern, selection: Selection) -> tuple[Pattern, Posi
     if tree is not None:
         target, slots = select_static(relayout_to(pattern, tree).target, selection)
         return relayout_to(target, format).target, slots
-    entries = _entries(pattern, selection)
+    # Slices, integers and a single index table select at once. The new coordinate in the dimension of the table is the
+    # row-major offset in it. Several tables are joined afterwards, so their dimensions keep all coordinates here.
+    selectors: dict[int, Selector] = {**selection.strided}
+    selectors.update({dim: Strided.whole(pattern.shape[dim]) for dim in selection.tables})
+    if len(selection.tables) == 1:
+        (dim,), (listed,) = selection.tables, selection.table_vectors()
+        selectors[dim] = Listed(listed, pattern.shape[dim])
+    entries = select_entries(pattern, selectors, selection.dropped)
     if len(selection.tables) > 1:
         slots, by_dim, is_grouped = _join_points(entries, selection)
-        return _build_pattern(slots, by_dim, selection, format, _order_by_points(pattern.format, selection, is_grouped))
+        axes = [n for n, (kind, _) in enumerate(selection.labels) if kind == "table"]
+        stored = [dim for dim in _order(pattern.format, selection) if dim not in axes]
+        return _build_pattern(slots, by_dim, selection, format, [*axes, *stored] if is_grouped else None)
     arrays = _index_arrays(entries, format)
     if arrays is None:
         order = _order(pattern.format, selection) if entries.in_order else None
@@ -58,10 +67,14 @@ def _build_pattern(
 
     Returns the new pattern, and the old slot for each of its slots (-1 for a gap).
     """
-    target, built = Pattern.from_rows(_rows(by_dim, selection), selection.shape, format, order)
+    rows: list[np.ndarray] = []
+    for dim, count in enumerate(selection.parts):
+        if count:
+            rows += np.unravel_index(by_dim[dim], selection.table_shape) if count > 1 else [by_dim[dim]]
+    target, built = Pattern.from_rows([_own(row) for row in rows], selection.shape, format, order)
     if not built.is_identity:
-        gather, given = built.gather(), as_array(slots, np.int64 if isinstance(slots, slice) else slots.dtype)
-        slots = given[gather] if built.group_slots is None else np.where(gather < 0, -1, given[gather])
+        gather, old = built.gather(), as_array(slots, np.int64 if isinstance(slots, slice) else slots.dtype)
+        slots = old[gather] if built.group_slots is None else np.where(gather < 0, -1, old[gather])
     return target, slots
 
 
@@ -87,28 +100,6 @@ def _order(format: Format, selection: Selection) -> list[int]:
     return [first[dim] + n for dim in format.order for n in range(selection.parts[dim])]
 
 
-def _entries(pattern: Pattern, selection: Selection) -> Entries:
-    """Select entries by slices, integers and a single index table. Several tables are left for a later step.
-
-    The new coordinate in the dimension of the index table is the row-major offset in the table.
-    """
-    selectors: dict[int, Selector] = {**selection.strided}
-    if len(selection.tables) == 1:
-        (dim,), (listed,) = selection.tables, selection.table_vectors()
-        selectors[dim] = Listed(listed, pattern.shape[dim])
-    else:
-        selectors.update({dim: Strided.whole(pattern.shape[dim]) for dim in selection.tables})
-    return select_entries(pattern, selectors, selection.dropped)
-
-
-def _order_by_points(format: Format, selection: Selection, is_grouped: bool) -> list[int] | None:
-    """The dimensions of the result if it is sorted by points first, then in storage order; None if it is not sorted."""
-    if not is_grouped:
-        return None
-    axes = [n for n, (kind, _) in enumerate(selection.labels) if kind == "table"]
-    return [*axes, *(dim for dim in _order(format, selection) if dim not in axes)]
-
-
 def _join_points(entries: Entries, selection: Selection) -> tuple[Positions, Mapping[int, np.ndarray], bool]:
     """Return the slots and coordinates of the entries at the points of several index tables.
 
@@ -120,36 +111,17 @@ def _join_points(entries: Entries, selection: Selection) -> tuple[Positions, Map
         [rows[dim] for dim in dims], selection.table_vectors(), [selection.extents[dim] for dim in dims]
     )
     is_grouped = entries.in_order and is_small(extent, keys, points) and extent + len(points) < 2**31
-    kept, new = _group_by_point(keys, points, extent) if is_grouped else matches(keys, points, extent)
+    if is_grouped:  # the entries with the key of each point, one point after the other
+        dtype = index_dtype([extent], [len(keys)])
+        pointers, _, numbers = _native.transpose(narrow := keys.astype(dtype), extent, narrow, False)
+        pointers, kept, _ = _native.take_segments(pointers, numbers, points.astype(dtype))
+        new = np.repeat(np.arange(len(points), dtype=dtype), np.diff(pointers))
+    else:
+        kept, new = matches(keys, points, extent)
     del keys, points
     others = {dim: row[kept] for dim, row in rows.items() if dim not in dims}
-    return _slots_of(entries.slots, kept), {**others, dims[0]: new}, is_grouped
-
-
-def _group_by_point(keys: np.ndarray, points: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the entries with the key of each point, one point after the other, and the numbers of these points."""
-    dtype = index_dtype([extent], [len(keys)])
-    pointers, _, numbers = _native.transpose(narrow := keys.astype(dtype), extent, narrow, False)
-    pointers, kept, _ = _native.take_segments(pointers, numbers, points.astype(dtype))
-    return kept, np.repeat(np.arange(len(points), dtype=dtype), np.diff(pointers))
-
-
-def _slots_of(slots: Positions, kept: np.ndarray) -> np.ndarray:
-    """Return the slots of the entries `kept`."""
-    if isinstance(slots, slice):
-        return kept + slots.start if slots.start else kept
-    return slots[kept]
-
-
-def _rows(by_dim: Mapping[int, np.ndarray], selection: Selection) -> list[np.ndarray]:
-    """Return the coordinates of the entries for each dimension of the result."""
-    rows: list[np.ndarray] = []
-    for dim, count in enumerate(selection.parts):
-        if not count:
-            continue
-        row = by_dim[dim]
-        rows += np.unravel_index(row, selection.table_shape) if count > 1 else [row]
-    return [_own(row) for row in rows]
+    slots = entries.slots[kept] if isinstance(entries.slots, np.ndarray) else kept + entries.slots.start
+    return slots, {**others, dims[0]: new}, is_grouped
 
 
 def _own(array: np.ndarray) -> np.ndarray:
@@ -176,14 +148,16 @@ class _Chain:
 def _index_arrays(entries: Entries, format: Format) -> tuple[np.ndarray, ...] | None:
     """Return the index arrays of entries, or None if the arrays have to be built from coordinates: the entries are not
     sorted by their coordinates, or `format` does not have the levels that the selection keeps."""
-    found = _chains(entries, format) if entries.in_order else None
-    if found is None:
+    chains_and_block = _chains(entries, format) if entries.in_order else None
+    if chains_and_block is None:
         return None
-    chains, below = found
+    chains, below = chains_and_block
     arrays: list[np.ndarray] = []
-    kept = None if below else np.zeros(0, np.intp)
+    kept = None if below else np.zeros(0, np.intp)  # the positions of a chain that have entries; None: all of them
     for n in reversed(range(len(chains))):
-        pointers, columns = _remaining(chains[n], kept)
+        pointers, columns = chains[n].pointers, chains[n].columns
+        if kept is not None:
+            pointers, columns = select_pointers(pointers, kept), [column.take(kept) for column in columns]
         if n:
             pointers, kept = _without_empty(pointers, len(chains[n - 1].columns[0]), chains[n].blocks)
         arrays[:0] = [pointers, *columns]
@@ -217,13 +191,6 @@ def _chains(entries: Entries, format: Format) -> tuple[list[_Chain], int] | None
     if through is not None or kinds != [level.kind for level in format.levels]:
         return None
     return chains, blocks
-
-
-def _remaining(chain: _Chain, kept: np.ndarray | None) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Return the pointers and coordinates of the chain's positions `kept`; None keeps all positions."""
-    if kept is None:
-        return chain.pointers, chain.columns
-    return select_pointers(chain.pointers, kept), [column.take(kept) for column in chain.columns]
 
 
 def _without_empty(pointers: np.ndarray, above: int, blocks: int) -> tuple[np.ndarray, np.ndarray | None]:

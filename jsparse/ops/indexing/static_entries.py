@@ -42,12 +42,12 @@ class Entries:
 
     def rows(self) -> Mapping[int, np.ndarray]:
         """The new coordinates of the entries, for each dimension of the pattern that was not dropped."""
-        found: dict[int, np.ndarray] = {}
+        rows: dict[int, np.ndarray] = {}
         numbers: np.ndarray | None = None  # the position above each entry, by number; None: n for entry n
         for link in reversed(self.links):
-            found.update(link.coordinates(numbers, self.dropped))
+            rows.update(link.coordinates(numbers, self.dropped))
             numbers = link.parents(numbers)
-        return found
+        return rows
 
 
 def select_entries(pattern: Pattern, selectors: Mapping[int, Selector], dropped: frozenset[int]) -> Entries:
@@ -111,17 +111,20 @@ class _Selection:
     ) -> None:
         """Select positions in a chain of levels with coordinates. What slices select is sorted by new coordinates."""
         above = self.positions
-        if self._to_taken(pointers, columns, selectors):
-            return
-        strided = {dim: _as_strided(selectors[dim]) for dim in columns}
+        parents = None if isinstance(above, slice) else as_array(above, self.dtype)
         if isinstance(above, slice):
             pointers = pointers[above.start : above.stop + 1]
-        found = None if isinstance(above, np.ndarray) else _range(pointers, columns, strided)
-        if found is not None:
-            self.positions, pointers, columns = found
+        if self._to_taken(pointers, parents, columns, selectors):
+            return
+        strided: dict[int, Strided] = {}
+        for dim in columns:  # an index table selects after the slices
+            selector = selectors[dim]
+            strided[dim] = selector if isinstance(selector, Strided) else Strided.whole(selector.extent)
+        segments = _range(pointers, columns, strided) if parents is None else None
+        if segments is not None:
+            self.positions, pointers, columns = segments
         else:
             slices = [selector.triple for selector in strided.values()]
-            parents = None if isinstance(above, slice) else as_array(above, self.dtype)
             pointers, new, self.positions = _native.select_segments(pointers, list(columns.values()), slices, parents)
             columns = dict(zip(columns, new, strict=True))
         for dim in columns:
@@ -130,32 +133,34 @@ class _Selection:
         self.links.append(Segments(columns, pointers))
 
     def _to_taken(
-        self, pointers: np.ndarray, columns: dict[int, np.ndarray], selectors: Mapping[int, Selector]
+        self,
+        pointers: np.ndarray,
+        parents: np.ndarray | None,
+        columns: dict[int, np.ndarray],
+        selectors: Mapping[int, Selector],
     ) -> bool:
         """Select in a chain by index tables, or take entire segments of one level, in any order.
 
         Segments of a single level stay sorted. Returns False if a slice selects, or a dimension is too large for a
-        table.
+        table. `parents` are the positions whose segments are taken; None for all segments.
         """
-        above, is_single = self.positions, len(columns) == 1
-        listed = {dim: own for dim in columns if not isinstance(own := selectors[dim], Strided)}
+        is_single = len(columns) == 1
+        listed = {dim: table for dim in columns if not isinstance(table := selectors[dim], Strided)}
         if (
-            not (listed or (is_single and isinstance(above, np.ndarray)))
+            not (listed or (is_single and parents is not None))
             or not all(selectors[dim].is_whole for dim in columns if dim not in listed)
-            or not all(own.is_short(columns[dim]) for dim, own in listed.items())
+            or not all(table.is_short(columns[dim]) for dim, table in listed.items())
         ):
             return False
-        parents = None if isinstance(above, slice) else as_array(above, self.dtype)
-        pointers = pointers[above.start : above.stop + 1] if isinstance(above, slice) else pointers
         positions: np.ndarray | None = None
         for dim in listed or columns:
-            table: _Table = (None, None)
+            renumbering: _Table = (None, None)
             increases = True
             if dim in listed:
-                table, increases = listed[dim].renumbering(self.dtype), listed[dim].increases
+                renumbering, increases = listed[dim].renumbering(self.dtype), listed[dim].increases
                 self.in_order &= is_single or increases
             pointers, new, kept = _native.take_segments(
-                pointers, columns[dim], parents, *table, selectors[dim].size, increases or not is_single
+                pointers, columns[dim], parents, *renumbering, selectors[dim].size, increases or not is_single
             )
             columns = {other: new if other == dim else column.take(kept) for other, column in columns.items()}
             positions, parents = kept if positions is None else positions.take(kept), None
@@ -180,8 +185,9 @@ class _Selection:
 
     def _to_singletons(self, dim: int, coordinates: np.ndarray, selector: Selector) -> None:
         """Keep the positions whose coordinate in a singleton level is selected."""
-        own = take_elements(coordinates, self.positions)
-        pointers, columns = self._keep_selected(np.arange(len(own) + 1, dtype=self.dtype), {dim: own}, dim, selector)
+        column = take_elements(coordinates, self.positions)
+        pointers = np.arange(len(column) + 1, dtype=self.dtype)
+        pointers, columns = self._keep_selected(pointers, {dim: column}, dim, selector)
         self.links.append(Segments(columns, pointers))
 
     def _keep_selected(
@@ -203,11 +209,6 @@ class _Selection:
         self.positions = kept + self.positions.start if isinstance(self.positions, slice) else self.positions[kept]
         others = {other: new if other == dim else column[kept] for other, column in columns.items()}
         return select_pointers(pointers, kept), others
-
-
-def _as_strided(selector: Selector) -> Strided:
-    """Return a strided selector unchanged. Replace an index table by the selector of all coordinates."""
-    return selector if isinstance(selector, Strided) else Strided.whole(selector.extent)
 
 
 def _range(

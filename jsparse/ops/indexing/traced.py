@@ -69,29 +69,28 @@ def select_segment(tensor: SparseTensor, selection: Selection, format: Format, n
         return None
     (table,) = selection.tables.values()
     arrays, (first, count) = _arrays(pattern, type_, table.reshape(()))
-    made = DynamicPattern(type_, arrays)
     values: Any = tensor.values  # None for the tensor of ones that stands for a pattern
     if values is not None:
         slots = jnp.arange(type_.nse, dtype=first.dtype)
         where = jnp.where(slots < count, first + slots, pattern.nse)
         values = jnp.asarray(values).at[where].get(mode="fill", fill_value=0)
-    return SparseTensor._wrap(values, made)
+    return SparseTensor._wrap(values, DynamicPattern(type_, arrays))
 
 
 @memoize(maxsize=256)
 def _longest(pattern: Pattern) -> tuple[int, ...]:
     """Return the largest number of positions below one coordinate of the outermost level, which is dense: one number
     for each lower level, and a last number for the slots."""
-    found, bounds = list[int](), np.arange(pattern.shape[pattern.format.levels[0].dim] + 1)
+    longest, bounds = list[int](), np.arange(pattern.shape[pattern.format.levels[0].dim] + 1)
     stored = iter(pattern.arrays)
     for level in pattern.format.levels[1:]:
-        own = list(islice(stored, len(level.kind.arrays)))
+        arrays = list(islice(stored, len(level.kind.arrays)))
         if level.kind.has_pointers:
-            bounds = own[0][bounds].astype(np.int64)
+            bounds = arrays[0][bounds].astype(np.int64)
         elif level.kind.is_full:
             bounds = bounds * pattern.shape[level.dim]
-        found.append(int(np.diff(bounds).max(initial=0)))
-    return (*found, found[-1] if found else 1)
+        longest.append(int(np.diff(bounds).max(initial=0)))
+    return (*longest, longest[-1] if longest else 1)
 
 
 def _arrays(pattern: Pattern, type_: DynamicType, at: jax.Array) -> tuple[tuple[jax.Array, ...], Range]:
@@ -100,7 +99,7 @@ def _arrays(pattern: Pattern, type_: DynamicType, at: jax.Array) -> tuple[tuple[
     inside = (at >= 0) & (at < extent)
     first = jnp.where(inside, at, 0).astype(type_.index_dtype)
     count = inside.astype(type_.index_dtype)
-    found, lengths = list[jax.Array](), iter(type_.array_lengths)
+    parts, lengths = list[jax.Array](), iter(type_.array_lengths)
     stored = iter(_pad_for_slices(pattern, type_.array_lengths))
     for level in pattern.format.levels[1:]:
         size = pattern.shape[level.dim] if level.kind.is_full else 1
@@ -110,14 +109,14 @@ def _arrays(pattern: Pattern, type_: DynamicType, at: jax.Array) -> tuple[tuple[
             if role == "pointers":
                 part = jax.lax.dynamic_slice(array, (first,), (length,))
                 end = array[first + count]
-                found.append((jnp.minimum(part, end) - part[0]).astype(type_.index_dtype))
+                parts.append((jnp.minimum(part, end) - part[0]).astype(type_.index_dtype))
                 below = part[0], end - part[0]
                 continue
             begin, used = below if role == "coordinates" else (first, count)
             part = jax.lax.dynamic_slice(array, (begin,), (length,))
-            found.append(jnp.where(jnp.arange(length) < used, part, 0).astype(type_.index_dtype))
+            parts.append(jnp.where(jnp.arange(length) < used, part, 0).astype(type_.index_dtype))
         first, count = below
-    return tuple(found), (first, count)
+    return tuple(parts), (first, count)
 
 
 @memoize(maxsize=64)
@@ -134,20 +133,14 @@ def select_by_tables(tensor: SparseTensor, selection: Selection, nse: int | None
     number of entries.
     """
     format = remaining_format(tensor.format, selection.parts, selection.tables)
-    arrays = _operands(selection)
     values: object = tensor.values  # None for a pattern, which is selected as a tensor without values
     if format.is_dense and values is None:
         format = default_format(len(selection.shape))  # a pattern of dense levels alone cannot lack entries
     if format.is_dense:
-        return dense_levels(
-            _evaluate_selection(tensor, arrays, text=_statement(selection), format="dense", nse=None), format
-        )
+        return dense_levels(evaluate_tables(tensor, selection), format)
     capacity = _slot_bound(tensor, selection) if nse is None else nse
     segment = select_segment(tensor, selection, format, capacity)
-    if segment is not None:
-        return segment
-    made: SparseTensor = _evaluate_selection(tensor, arrays, text=_statement(selection), format=format, nse=capacity)
-    return made
+    return evaluate_tables(tensor, selection, format, capacity) if segment is None else segment
 
 
 @partial(jax.jit, static_argnames=("text", "format", "nse"))
@@ -155,32 +148,26 @@ def _evaluate_selection(
     tensor: SparseTensor, arrays: dict[str, Any], text: str, format: Format | str, nse: int | None
 ) -> SparseTensor | jax.Array:
     operand = tensor.pattern if tensor.values is None else tensor
-    made = evaluate(text, A=operand, **arrays, out_format=format, nse=nse)
-    if isinstance(made, SparseTensor) and not made.is_dynamic:  # it is known to be empty
-        return made.dynamic(nse)
-    return made
+    selected = evaluate(text, A=operand, **arrays, out_format=format, nse=nse)
+    if isinstance(selected, SparseTensor) and not selected.is_dynamic:  # it is known to be empty
+        return selected.dynamic(nse)
+    return selected
 
 
-def elements_by_tables(tensor: SparseTensor, selection: Selection) -> jax.Array:
-    """Return the elements at the points of index tables, an array of the shape of the selection."""
-    found: jax.Array = _evaluate_selection(
-        tensor, _operands(selection), text=_statement(selection), format="dense", nse=None
-    )
-    return found
+def evaluate_tables(
+    tensor: SparseTensor, selection: Selection, format: Format | str = "dense", nse: int | None = None
+) -> Any:
+    """Evaluate the einsum statement of a selection by index tables: an array, or a SparseTensor in another format.
 
-
-def _operands(selection: Selection) -> dict[str, Any]:
-    """Return the index tables along the axes of their groups. A table of rank 0 gets one axis."""
+    The tables have the axes of their groups. A table of rank 0 gets one axis, which is summed over.
+    """
     tables = {dim: selection.table_of(dim, axes) for dims, axes in selection.groups for dim in dims}
-    return {f"t{dim}": table if table.ndim else table[None] for dim, table in tables.items()}
-
-
-def _statement(selection: Selection) -> str:
-    """Write the einsum statement of a selection. The one axis of a table of rank 0 is summed over."""
+    operands = {f"t{dim}": table if table.ndim else table[None] for dim, table in tables.items()}
     axes = {dim: ", ".join(f"n{axis}" for axis in axes or [0]) for dims, axes in selection.groups for dim in dims}
     source = [f"t{d}[{axes[d]}]" if d in selection.tables else f"i{d}" for d in range(len(selection.extents))]
     target = [f"n{n}" if kind == "table" else f"i{n}" for kind, n in selection.labels]
-    return f"C[{', '.join(target)}] = A[{', '.join(source)}]"
+    text = f"C[{', '.join(target)}] = A[{', '.join(source)}]"
+    return _evaluate_selection(tensor, operands, text=text, format=format, nse=nse)
 
 
 def _slot_bound(tensor: SparseTensor, selection: Selection) -> int:
@@ -189,18 +176,14 @@ def _slot_bound(tensor: SparseTensor, selection: Selection) -> int:
         return selection.points
     if selection.points <= 1:
         return tensor.nse if tensor.is_dynamic else _most_slots(tensor, selection)
-    if selection.is_known and tensor.is_dynamic and _is_distinct(selection):
+    is_bounded = selection.is_known and tensor.is_dynamic  # by the tensor's slots, if no point is selected twice
+    if is_bounded and all(Points.of(selection, group).numbers is None for group in selection.groups):
         return tensor.nse
     why = "are traced" if not selection.is_known else "repeat coordinates of a tensor with a dynamic pattern"
     raise PatternError(
         f"Expected nse=, the capacity of the result, for a selection from {describe(tensor)} by arrays of indices that "
         f"{why}, since its number of entries is known at run time only. Write A.take(indices, axis, nse=...)."
     )
-
-
-def _is_distinct(selection: Selection) -> bool:
-    """Whether known index tables select no point twice."""
-    return all(Points.of(selection, group).numbers is None for group in selection.groups)
 
 
 def _most_slots(tensor: SparseTensor, selection: Selection) -> int:
@@ -228,18 +211,18 @@ def describe(tensor: SparseTensor) -> str:
     return repr(tensor.pattern if tensor.values is None else tensor)
 
 
-def check_capacity(made: SparseTensor, source: SparseTensor) -> None:
+def check_capacity(selected: SparseTensor, source: SparseTensor) -> None:
     """Raise PatternError if a result overflowed its capacity, unless the source overflowed already.
 
     If the result is traced, nothing is checked.
     """
-    if not isinstance(made.pattern, DynamicPattern):
+    if not isinstance(selected.pattern, DynamicPattern):
         return
-    overflowed = made.pattern.overflowed
+    overflowed = selected.pattern.overflowed
     if isinstance(overflowed, jax.core.Tracer) or not np.any(overflowed) or np.any(source.overflowed):
         return
-    count = int(np.max(made.pattern.count))
+    count = int(np.max(selected.pattern.count))
     raise PatternError(
-        f"Expected at most nse={made.nse:,} entries in a selection from {describe(source)}, but there are {count:,}. "
-        f"Pass nse={count} or more."
+        f"Expected at most nse={selected.nse:,} entries in a selection from {describe(source)}, but there are "
+        f"{count:,}. Pass nse={count} or more."
     )
