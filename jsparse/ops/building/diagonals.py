@@ -39,24 +39,21 @@ def diag(v: TensorLike, k: int = 0, *, format: Format | str | None = None) -> Sp
     Returns a SparseTensor for a vector, an array for a matrix. Raises ShapeError for other ranks, FormatError for an
     unsuitable format, DTypeError if `v` does not hold numbers.
     """
-    given = as_sparse_operand(v, "jsparse.diag")
-    if not isinstance(given, SparseTensor):
-        array = jax_array(given, "a vector of numbers, or a SparseTensor, for jsparse.diag", shared=False)
-        given = dense_levels(array, Format.dense(array.ndim)) if array.ndim == 1 else array
-    if given.ndim == 1:
-        return _matrix_of(as_tensor(given, "diag"), as_integer(k, "the k of jsparse.diag"), format)
-    if given.ndim != 2 or not isinstance(given, SparseTensor):
+    operand = as_sparse_operand(v, "jsparse.diag")
+    if not isinstance(operand, SparseTensor):
+        array = jax_array(operand, "a vector of numbers, or a SparseTensor, for jsparse.diag", shared=False)
+        operand = dense_levels(array, Format.dense(array.ndim)) if array.ndim == 1 else array
+    if operand.ndim == 1:
+        vector, by = as_tensor(operand, "diag"), as_integer(k, "the k of jsparse.diag")
+        shape = (vector.shape[0] + abs(by),) * 2
+        target = format_of_result([vector], format, shape, vector.nse)
+        return relocate([vector], Relocation((_OnDiagonal(max(-by, 0), max(by, 0)),), shape, target))
+    if operand.ndim != 2 or not isinstance(operand, SparseTensor):
         raise ShapeError(
-            f"Expected a vector, or a sparse matrix, for jsparse.diag, but got a {type(given).__name__} of shape "
-            f"{shorten(given.shape)}. Use jnp.diag for dense matrices."
+            f"Expected a vector, or a sparse matrix, for jsparse.diag, but got a {type(operand).__name__} of shape "
+            f"{shorten(operand.shape)}. Use jnp.diag for dense matrices."
         )
-    return diagonal(given, k)
-
-
-def _matrix_of(vector: SparseTensor, k: int, format: Format | str | None) -> SparseTensor:
-    size = vector.shape[0] + abs(k)
-    target = format_of_result([vector], format, (size, size), vector.nse)
-    return relocate([vector], Relocation((_OnDiagonal(max(-k, 0), max(k, 0)),), (size, size), target))
+    return diagonal(operand, k)
 
 
 def diagonal(a: SparseLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> SparseTensor | jax.Array:
@@ -74,10 +71,10 @@ def diagonal(a: SparseLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> 
     dimensions.
     """
     tensor = as_tensor(a, "diagonal")
-    found = _diagonal(tensor, offset, axis1, axis2, "diagonal")
-    if found.ndim > 1:
-        return found
-    return found.todense() if found.is_dynamic else found.values
+    result = _diagonal(tensor, offset, axis1, axis2, "diagonal")
+    if result.ndim > 1:
+        return result
+    return result.todense() if result.is_dynamic else result.values
 
 
 def trace(a: SparseLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> SparseTensor | jax.Array:
@@ -94,10 +91,11 @@ def trace(a: SparseLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Spa
     tensor = as_tensor(a, "trace")
     # A dense level is as long as the diagonal, so one program serves all patterns of a shape.
     is_short = min(tensor.shape, default=0) <= SPARE_SLOTS * tensor.nse
-    found = _diagonal(tensor, offset, axis1, axis2, "trace", dense=is_short)
-    found = as_run(found) if found.ndim == 1 else found
+    entries = _diagonal(tensor, offset, axis1, axis2, "trace", dense=is_short)
+    entries = as_run(entries) if entries.ndim == 1 else entries
     dtype = jax.eval_shape(jnp.sum, jax.ShapeDtypeStruct((1,), tensor.dtype)).dtype
-    return einsum(found, list(range(found.ndim)), list(range(found.ndim - 1)), preferred_element_type=dtype)
+    dims = list(range(entries.ndim))
+    return einsum(entries, dims, dims[:-1], preferred_element_type=dtype)
 
 
 def _diagonal(tensor: SparseTensor, offset: int, axis1: int, axis2: int, what: str, dense: bool = True) -> SparseTensor:

@@ -15,7 +15,6 @@ from jsparse.base.limits import check_bytes
 from jsparse.convert.creation import of_any_array
 from jsparse.errors import PatternError, shorten
 from jsparse.formats import Format, Pattern
-from jsparse.formats.build import Built
 from jsparse.formats.validate import sizes_of
 from jsparse.ops.relocation.formats import default_in
 from jsparse.ops.relocation.operands import as_integer
@@ -161,16 +160,11 @@ def _constant(
     if isinstance(jnp.zeros(()), jax.core.Tracer) and entries in (0, pattern.nse):
         # The program computes the values, so they are no constant in it.
         return SparseTensor(jnp.full(pattern.nse, value if entries else 0, kind), pattern)
-    return SparseTensor(on_device(_constant_values(value, pattern.nse, built, kind)), pattern)
-
-
-def _constant_values(value: int, nse: int, built: Built, dtype: np.dtype) -> np.ndarray:
-    if not built.count:
-        return np.zeros(nse, dtype)
-    return built.sum_per_slot(np.full(built.count, value, dtype))
+    values = np.full(built.count, value, kind)
+    return SparseTensor(on_device(built.sum_per_slot(values) if built.count else np.zeros(pattern.nse, kind)), pattern)
 
 
 def float_or(dtype: DTypeLike | None) -> np.dtype:
     """Return `dtype` as JAX converts it, by default JAX's float. Raises DTypeError unless it is numeric."""
-    found = parse_dtype(float if dtype is None else dtype, "a dtype of numbers")
-    return np.dtype(jnp.empty((), found).dtype)  # it warns about a dtype that needs x64
+    kind = parse_dtype(float if dtype is None else dtype, "a dtype of numbers")
+    return np.dtype(jnp.empty((), kind).dtype)  # it warns about a dtype that needs x64

@@ -43,11 +43,11 @@ def block_diag(mats: Iterable[SparseLike], *, format: Format | str | None = None
     Raises ShapeError if `mats` is empty or a tensor has more than two dimensions, DTypeError for dense arrays,
     FormatError for an unsuitable format.
     """
-    given = as_tensors(mats, "block_diag")
-    if any(tensor.ndim > 2 for tensor in given):
-        worst = max(given, key=lambda tensor: tensor.ndim)
+    tensors = as_tensors(mats, "block_diag")
+    worst = max(tensors, key=lambda tensor: tensor.ndim)
+    if worst.ndim > 2:
         raise ShapeError(f"Expected matrices for jsparse.block_diag, but got a tensor of shape {shorten(worst.shape)}.")
-    blocks = [tensor if tensor.ndim == 2 else as_row(tensor) for tensor in given]
+    blocks = [tensor if tensor.ndim == 2 else as_row(tensor) for tensor in tensors]
     starts = [[0, *accumulate(block.shape[dim] for block in blocks)] for dim in (0, 1)]
     shape = (starts[0].pop(), starts[1].pop())
     target = format_of_result(blocks, format, shape, entries := sum(block.nse for block in blocks))
@@ -121,8 +121,8 @@ def outer(a: TensorLike, b: TensorLike, *, format: Format | str | None = None) -
         shape, entries = (*left.shape, *right.shape), left.nse * right.nse
         target = default_in(shape, entries) if format is None else Format.plain(format, 2)
         return of_pairs(left, right, [(0, None), (None, 0)], shape, target)
-    found: Any = einsum(left, [0], right, [1], [0, 1], nse=_product_capacity(both))
-    return found if format is None else found.asformat(format)
+    product: Any = einsum(left, [0], right, [1], [0, 1], nse=_product_capacity(both))
+    return product if format is None else product.asformat(format)
 
 
 def _product_capacity(tensors: Sequence[SparseTensor]) -> int | None:
@@ -133,10 +133,10 @@ def _product_capacity(tensors: Sequence[SparseTensor]) -> int | None:
 
 
 def _operand(x: TensorLike, what: str) -> Any:
-    given = as_sparse_operand(x, f"jsparse.{what}")
-    if isinstance(given, SparseTensor):
-        return with_sound_leaves(given, lambda: f"an operand of jsparse.{what}")
-    return jax_array(given, f"the operands of jsparse.{what} to be arrays of numbers or SparseTensors")
+    x = as_sparse_operand(x, f"jsparse.{what}")
+    if isinstance(x, SparseTensor):
+        return with_sound_leaves(x, lambda: f"an operand of jsparse.{what}")
+    return jax_array(x, f"the operands of jsparse.{what} to be arrays of numbers or SparseTensors")
 
 
 def _with_rank(x: SparseTensor | jax.Array, ndim: int) -> Any:
@@ -171,10 +171,8 @@ def of_pairs(
     """
     assert isinstance(left.pattern, Pattern)
     assert isinstance(right.pattern, Pattern)
-    made = _in_segments(left.pattern, right.pattern, places, shape, format)
-    if made is None:
-        made = _pair_and_sort(left.pattern, right.pattern, places, shape, format)
-    pattern, *numbers = made
+    arguments = left.pattern, right.pattern, places, shape, format
+    pattern, *numbers = _in_segments(*arguments) or _pair_and_sort(*arguments)
     values = [gather_blocks([x.values], number, 1, x.dtype) for x, number in zip((left, right), numbers, strict=True)]
     if not is_on_host(*values):
         return SparseTensor._wrap(jnp.multiply(*values), pattern)
@@ -199,12 +197,11 @@ def _in_segments(
     kinds = tuple(level.kind for level in format.levels)
     if not left.format == right.format == format or kinds != (DENSE, COMPRESSED) or places != [(0, 0), (1, 1)]:
         return None
-    last, entries = format.order[1], left.nse * right.nse
-    dtype = index_dtype(shape, [entries])
+    dtype = index_dtype(shape, [left.nse * right.nse])
     first, second = ([array.astype(dtype, copy=False) for array in x.arrays] for x in (left, right))
     pointers, of_left, of_right = _native.pair_segments((first[0], first[1]), (second[0], second[1]))
     coordinates = _native.take(first[1], of_left)
-    coordinates *= dtype.type(right.shape[last])
+    coordinates *= dtype.type(right.shape[format.order[1]])
     coordinates += _native.take(second[1], of_right)
     return Pattern._of_valid(tuple(shape), format, (pointers, coordinates)), of_left, of_right
 

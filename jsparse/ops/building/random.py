@@ -144,9 +144,11 @@ def _places(key: jax.Array, sizes: tuple[int, ...], count: int) -> Array:
         return np.zeros((len(sizes), count), dtype)
     total = prod(sizes)
     if total <= CROWDED * count + SMALL:
-        return _first_in_random_order(
-            _numpy_unless_traced(jax.random.bits(key, (2, _power_of_two(total)), np.uint32)), sizes, count, dtype
-        )
+        # All elements are sorted by random numbers, and the first ones are taken.
+        bits = _numpy_unless_traced(jax.random.bits(key, (2, _power_of_two(total)), np.uint32))
+        xnp: Any = np if isinstance(bits, np.ndarray) else jnp
+        first = xnp.lexsort(tuple(bits[:, :total]))[:count]
+        return xnp.stack(xnp.unravel_index(first, sizes)).astype(dtype)
     # Drawing with replacement until there are `count` distinct elements makes every set of that size equally likely. If
     # `count` is less than a quarter of all elements, at most one draw in four repeats an earlier one. So 3/2 · count +
     # 64 draws contain too few distinct elements with a probability below 1e-12. Missing entries would be padding.
@@ -161,13 +163,6 @@ def _draw_below(key: jax.Array, sizes: jax.Array, draws: int) -> jax.Array:
 
 def _numpy_unless_traced(x: Array) -> Any:
     return x if isinstance(x, jax.core.Tracer) else np.asarray(x)
-
-
-def _first_in_random_order(bits: Array, sizes: tuple[int, ...], count: int, dtype: np.dtype) -> np.ndarray:
-    """Sort all elements by the random numbers `bits`. Return the coordinates of the first `count` elements."""
-    xnp: Any = np if isinstance(bits, np.ndarray) else jnp
-    first = xnp.lexsort(tuple(bits[:, : prod(sizes)]))[:count]
-    return xnp.stack(xnp.unravel_index(first, sizes)).astype(dtype)
 
 
 def _first_distinct(candidates: Array, count: int) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import jax
@@ -57,22 +58,21 @@ def _arg(name: str, extreme: str, tensor: SparseTensor, axis: int | None, keepdi
     kept = subscripts_of(tensor, reduced).split("->")[1]
     ones = tensor.with_values(jnp.ones(tensor.nse, tensor.dtype))
     at_entries = contract(f"{inner},{kept}->{inner}", ones, best, out_format=tensor)
-    positions = tensor.with_values(_positions(tensor, reduced, dtype))
-    none = np.iinfo(dtype).max
+    within: Any = jnp.zeros(tensor.nse, dtype)  # the row-major index of each slot within the reduced dimensions
+    for at in reduced:
+        within = within * tensor.shape[at] + _coordinates(tensor, at).astype(dtype)
+    positions, none = tensor.with_values(within), np.iinfo(dtype).max
 
     def candidate(value: jax.Array, winner: jax.Array, position: jax.Array) -> SparseTensor | jax.Array:
         is_winner = (value == winner) | ((value != value) & (winner != winner))
         return jnp.where(is_winner, position, none)
 
-    found = extreme_of_entries("min", tensor.map(candidate, at_entries, positions), reduced)
-    found = jnp.where(found == none, -1, found)
-    return with_kept_axes(found, reduced, tensor.ndim, keepdims)
+    indices = extreme_of_entries("min", tensor.map(candidate, at_entries, positions), reduced)
+    return with_kept_axes(jnp.where(indices == none, -1, indices), reduced, tensor.ndim, keepdims)
 
 
 def _index_dtype(name: str, tensor: SparseTensor, reduced: Sequence[int]) -> np.dtype:
-    size = 1
-    for at in reduced:
-        size *= tensor.shape[at]
+    size = prod(tensor.shape[at] for at in reduced)
     if size <= np.iinfo(np.int32).max:
         return np.dtype(np.int32)
     if not jax.config.read("jax_enable_x64"):
@@ -83,23 +83,13 @@ def _index_dtype(name: str, tensor: SparseTensor, reduced: Sequence[int]) -> np.
     return np.dtype(np.int64)
 
 
-def _positions(tensor: SparseTensor, reduced: Sequence[int], dtype: np.dtype) -> jax.Array:
-    """Return the row-major index of each slot within the reduced dimensions."""
-    total: Any = jnp.zeros(tensor.nse, dtype)
-    for at in reduced:
-        total = total * tensor.shape[at] + _coordinates(tensor, at).astype(dtype)
-    return total
-
-
 def _coordinates(tensor: SparseTensor, dim: int) -> jax.Array:
     """The coordinate of each slot in one dimension."""
     size, inner = tensor.shape[dim], letters_of(tensor.ndim)
     if size <= max(LARGEST_ARANGE, 4 * tensor.nse):
         places = jnp.arange(size)
         ones = tensor.with_values(jnp.ones(tensor.nse, places.dtype))
-        found: Any = contract(f"{inner},{inner[dim]}->{inner}", ones, places, out_format=tensor)
-        return found.values
-    pattern = tensor.pattern
-    core = pattern.core  # few entries in a long dimension
-    coordinates = jnp.asarray(core.to_coords()[pattern.format.order.index(dim)])
+        return contract(f"{inner},{inner[dim]}->{inner}", ones, places, out_format=tensor).values
+    core = tensor.pattern.core  # few entries in a long dimension
+    coordinates = jnp.asarray(core.to_coords()[tensor.format.order.index(dim)])
     return jnp.repeat(coordinates, tensor.nse // max(core.nse, 1))

@@ -53,8 +53,8 @@ def var(
     invalid dtype.
     """
     reduced = axes_to_reduce(axis, self.ndim)
-    found = _spread(self, reduced, ddof if correction is None else correction, stored)
-    return with_kept_axes(found.astype(_real(self, dtype)), reduced, self.ndim, keepdims)
+    variance = _spread(self, reduced, ddof if correction is None else correction, stored)
+    return with_kept_axes(variance.astype(_real(self, dtype)), reduced, self.ndim, keepdims)
 
 
 @of_any_array("std", jnp.std, "the operand of jsparse.std")
@@ -74,8 +74,8 @@ def std(
     (1000, 1)
     """
     reduced = axes_to_reduce(axis, self.ndim)
-    found = jnp.sqrt(_spread(self, reduced, ddof if correction is None else correction, stored))
-    return with_kept_axes(found.astype(_real(self, dtype)), reduced, self.ndim, keepdims)
+    variance = jnp.sqrt(_spread(self, reduced, ddof if correction is None else correction, stored))
+    return with_kept_axes(variance.astype(_real(self, dtype)), reduced, self.ndim, keepdims)
 
 
 def _spread(tensor: SparseTensor, reduced: tuple[int, ...], ddof: float, stored: bool) -> jax.Array:

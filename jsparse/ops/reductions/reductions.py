@@ -87,12 +87,11 @@ def mean(
     target = target if inexact or dtype is not None else jnp.result_type(float)
     tensor = self if inexact else self.astype(jnp.result_type(float))
     total = wide_sum(tensor, reduced)
+    wide = part(arithmetic_dtype(tensor.dtype.name))
     if stored:
-        number = jnp.maximum(_entry_counts(tensor, reduced), 1)
+        number = jnp.maximum(counts(tensor, reduced).astype(wide), 1)
     else:
-        number = jnp.asarray(
-            float(elements_per_result(self, reduced, "mean")), part(arithmetic_dtype(tensor.dtype.name))
-        )
+        number = jnp.asarray(float(elements_per_result(self, reduced, "mean")), wide)
     return with_kept_axes((total / number).astype(target), reduced, self.ndim, keepdims)
 
 
@@ -215,10 +214,6 @@ def _where_full(tensor: SparseTensor, reduced: tuple[int, ...], full: jax.Array,
         return full if stored == "always" else other
     total = elements_per_result(tensor, reduced, "")
     return jnp.where(counts(tensor, reduced) == total, full, other)
-
-
-def _entry_counts(tensor: SparseTensor, reduced: tuple[int, ...]) -> Any:
-    return counts(tensor, reduced).astype(part(arithmetic_dtype(tensor.dtype.name)))
 
 
 def _nonzero(tensor: SparseTensor) -> SparseTensor:

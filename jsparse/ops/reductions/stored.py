@@ -45,10 +45,7 @@ def sum_of_entries(
     left = {*range(tensor.ndim)}.difference(reduced)
     if out_format is None and len(left) < tensor.ndim and left <= tensor.format.full_dims:
         out_format = "dense"
-    found: SparseTensor | jax.Array = contract(
-        subscripts_of(tensor, reduced), tensor, out_format=out_format, preferred_element_type=dtype
-    )
-    return found
+    return contract(subscripts_of(tensor, reduced), tensor, out_format=out_format, preferred_element_type=dtype)
 
 
 def wide_sum(tensor: SparseTensor, reduced: Sequence[int]) -> Any:
@@ -65,8 +62,7 @@ def extreme_of_entries(name: str, tensor: SparseTensor, reduced: Sequence[int]) 
     if not tensor.ndim:
         return tensor.values[0]
     tensor, reduced = _flatten_full_reduction(tensor, reduced)
-    found: jax.Array = contract(subscripts_of(tensor, reduced), tensor, out_format="dense", semiring=SEMIRINGS[name])
-    return found
+    return contract(subscripts_of(tensor, reduced), tensor, out_format="dense", semiring=SEMIRINGS[name])
 
 
 def product_of_entries(tensor: SparseTensor, reduced: Sequence[int]) -> jax.Array:
@@ -76,8 +72,7 @@ def product_of_entries(tensor: SparseTensor, reduced: Sequence[int]) -> jax.Arra
     if jnp.issubdtype(tensor.dtype, jnp.complexfloating):
         return _complex_product(tensor, reduced)
     tensor, reduced = _flatten_full_reduction(tensor, reduced)
-    found: jax.Array = contract(subscripts_of(tensor, reduced), tensor, out_format="dense", semiring=PRODUCT)
-    return found
+    return contract(subscripts_of(tensor, reduced), tensor, out_format="dense", semiring=PRODUCT)
 
 
 def _complex_product(tensor: SparseTensor, reduced: Sequence[int]) -> jax.Array:
@@ -101,8 +96,8 @@ def _complex_product(tensor: SparseTensor, reduced: Sequence[int]) -> jax.Array:
     part, values = part[order], jnp.where(is_used, tensor.values, 1)[order]
     _, products = jax.lax.associative_scan(_product_within, (part, values))
     is_last = jnp.concatenate([part[1:] != part[:-1], jnp.ones(min(tensor.nse, 1), bool)])
-    made = jnp.ones(total, tensor.dtype).at[jnp.where(is_last, part, total)].set(products, mode="drop")
-    return made.reshape(shape)
+    result = jnp.ones(total, tensor.dtype).at[jnp.where(is_last, part, total)].set(products, mode="drop")
+    return result.reshape(shape)
 
 
 def _product_within(
@@ -154,20 +149,16 @@ def fullness(tensor: SparseTensor, reduced: Sequence[int]) -> Fullness:
     The answer is "always" or "never" if it is the same for each element of the result. Otherwise, or if it is not
     known, the answer is "some".
     """
-    total = prod(tensor.shape[at] for at in reduced)
-    if total > tensor.nse:
+    if prod(tensor.shape[at] for at in reduced) > tensor.nse:
         return "never"
-    if isinstance(tensor.pattern, Pattern):
-        return _of_static(tensor.pattern, tuple(reduced))
-    return "some"
+    return _of_static(tensor.pattern, tuple(reduced)) if isinstance(tensor.pattern, Pattern) else "some"
 
 
-def counts(tensor: SparseTensor, reduced: Sequence[int]) -> SparseTensor | jax.Array:
+def counts(tensor: SparseTensor, reduced: Sequence[int]) -> jax.Array:
     """The number of stored entries along the dimensions `reduced`, as an integer array."""
-    found: SparseTensor | jax.Array = contract(
+    return contract(
         subscripts_of(tensor, reduced), tensor.pattern, out_format="dense", preferred_element_type=np.dtype(np.int32)
     )
-    return found
 
 
 @memoize(maxsize=256)

@@ -109,24 +109,16 @@ def squeeze(a: SparseLike, axis: Axis = None) -> SparseTensor | jax.Array:
     if tensor.ndim and len(dims) == tensor.ndim:
         return einsum(tensor, list(range(tensor.ndim)), [])
     full = [dim for dim in dims if dim in tensor.format.full_dims]
-    tensor = _without_dense(tensor, full)
-    left = [dim - sum(other < dim for other in full) for dim in dims if dim not in full]
-    return _without_sparse(tensor, left) if left else tensor
-
-
-def _without_dense(tensor: SparseTensor, dims: Sequence[int]) -> SparseTensor:
-    """Remove dense levels of size 1. Such a level has one position below each parent, so no index array changes."""
-    if not dims:
+    if full:  # a dense level of size 1 has one position below each parent, so no index array changes
+        remaining = [dim for dim in range(tensor.ndim) if dim not in full]
+        pattern = tensor.pattern._with_levels(
+            tuple(tensor.shape[dim] for dim in remaining), tensor.format.restricted(remaining)
+        )
+        tensor = SparseTensor._wrap(tensor.values, pattern)
+    others = [dim - sum(earlier < dim for earlier in full) for dim in dims if dim not in full]
+    if not others:
         return tensor
-    kept = [dim for dim in range(tensor.ndim) if dim not in dims]
-    format = tensor.format.restricted(kept)
-    shape = tuple(tensor.shape[dim] for dim in kept)
-    return SparseTensor._wrap(tensor.values, tensor.pattern._with_levels(shape, format))
-
-
-def _without_sparse(tensor: SparseTensor, dims: Sequence[int]) -> SparseTensor:
-    """Remove levels of size 1 that store coordinates."""
-    kept = tuple(dim for dim in range(tensor.ndim) if dim not in dims)
+    kept = tuple(dim for dim in range(tensor.ndim) if dim not in others)
     shape = tuple(tensor.shape[dim] for dim in kept)
     format = remaining_format(tensor.format, [dim in kept for dim in range(tensor.ndim)])
     carried = tuple((dim, n) for n, dim in enumerate(kept))

@@ -83,5 +83,5 @@ def cumulative_sum(
     if tensor.format.is_dense:
         return dense_levels(jnp.cumulative_sum(dense_array(tensor), axis=at, **options), tensor.format)
     blocks = tensor.values.reshape(-1, *(tensor.shape[dim] for dim in inner))
-    found = jnp.cumulative_sum(blocks, axis=1 + inner.index(at), **options)
-    return tensor.with_values(found.reshape(tensor.values.shape))
+    sums = jnp.cumulative_sum(blocks, axis=1 + inner.index(at), **options)
+    return tensor.with_values(sums.reshape(tensor.values.shape))

@@ -43,16 +43,16 @@ def concatenate(
     Raises ShapeError for no tensors and for shapes that do not fit, DTypeError for dense arrays, FormatError for an
     unsuitable format.
     """
-    given = as_tensors(tensors, "concatenate")
+    operands = as_tensors(tensors, "concatenate")
     if axis is None:
-        given, axis = [ravel(tensor) for tensor in given], 0
-    return _concatenate_tensors(given, axis, format)
+        operands, axis = [ravel(tensor) for tensor in operands], 0
+    return _concatenate_tensors(operands, axis, format)
 
 
-def _concatenate_tensors(given: Sequence[SparseTensor], axis: int, format: Format | str | None) -> SparseTensor:
-    first = given[0]
+def _concatenate_tensors(operands: Sequence[SparseTensor], axis: int, format: Format | str | None) -> SparseTensor:
+    first = operands[0]
     at = as_axis(axis, first.ndim, "concatenate")
-    for tensor in given[1:]:
+    for tensor in operands[1:]:
         if tensor.ndim != first.ndim or any(
             m != n for dim, (m, n) in enumerate(zip(tensor.shape, first.shape, strict=True)) if dim != at
         ):
@@ -60,14 +60,14 @@ def _concatenate_tensors(given: Sequence[SparseTensor], axis: int, format: Forma
                 f"Expected tensors whose shapes agree but for axis {at} to concatenate, but got "
                 f"{shorten(first.shape)} and {shorten(tensor.shape)}."
             )
-    sizes = [tensor.shape[at] for tensor in given]
+    sizes = [tensor.shape[at] for tensor in operands]
     shape = (*first.shape[:at], sum(sizes), *first.shape[at + 1 :])
-    target = format_of_result(given, format, shape, sum(tensor.nse for tensor in given))
-    if len(given) == 1:
+    target = format_of_result(operands, format, shape, sum(tensor.nse for tensor in operands))
+    if len(operands) == 1:
         return first if target == first.format or format is None else first.asformat(target)
     maps = tuple(Offset.along(at, first.ndim, start) for start in accumulate([0, *sizes[:-1]]))
     carried = tuple((dim, dim) for dim in range(first.ndim) if dim != at)
-    return relocate(given, Relocation(maps, shape, target, carried, capacity_of_join(given, shape, target)))
+    return relocate(operands, Relocation(maps, shape, target, carried, capacity_of_join(operands, shape, target)))
 
 
 concat = concatenate
@@ -103,21 +103,26 @@ def stack(tensors: Iterable[SparseLike], axis: int = 0, *, format: Format | str 
     Raises ShapeError for no tensors and for shapes that differ, DTypeError for dense arrays, FormatError for an
     unsuitable format.
     """
-    given = as_tensors(tensors, "stack")
-    first = given[0]
+    operands = as_tensors(tensors, "stack")
+    first = operands[0]
     at = as_axis(axis, first.ndim + 1, "stack")
-    for tensor in given[1:]:
+    for tensor in operands[1:]:
         if tensor.shape != first.shape:
             raise ShapeError(
                 f"Expected tensors of one shape to stack, but got {shorten(first.shape)} and {shorten(tensor.shape)}."
             )
     if not first.ndim:
-        return concatenate([expand_dims(tensor, 0) for tensor in given], format=format)
-    shape = (*first.shape[:at], len(given), *first.shape[at:])
-    target = _format_of_stack(given, at, shape) if format is None else Format.plain(format, len(shape))
-    maps = tuple(_Inserted(at, n) for n in range(len(given)))
+        return concatenate([expand_dims(tensor, 0) for tensor in operands], format=format)
+    shape = (*first.shape[:at], len(operands), *first.shape[at:])
+    target = _format_of_stack(operands, at, shape) if format is None else Format.plain(format, len(shape))
+    maps = tuple(_Inserted(at, n) for n in range(len(operands)))
     carried = tuple((dim, dim + (dim >= at)) for dim in range(first.ndim))
-    return relocate(given, Relocation(maps, shape, target, carried, _capacity_of_stack(given, target, at)))
+    # The capacities add up if every tensor ends with the result's trailing dense levels.
+    inner = target.trailing_dims
+    ends = [tensor.format.trailing_dims[::-1][: len(inner)] for tensor in operands]
+    fits = at not in inner and all(end == tuple(dim - (dim > at) for dim in inner[::-1]) for end in ends)
+    capacity = sum(tensor.nse for tensor in operands) if fits else None
+    return relocate(operands, Relocation(maps, shape, target, carried, capacity))
 
 
 def _format_of_stack(tensors: Sequence[SparseTensor], at: int, shape: tuple[int, ...]) -> Format:
@@ -125,23 +130,13 @@ def _format_of_stack(tensors: Sequence[SparseTensor], at: int, shape: tuple[int,
 
     A stack of coo tensors is coo. If formats differ, the result is the default format of the shape.
     """
-    own, entries = tensors[0].format, sum(tensor.nse for tensor in tensors)
-    if any(tensor.format != own for tensor in tensors):
-        return default_in(shape, entries)
-    if own.name == "coo" and own.ndim > 1:
+    first = tensors[0].format
+    if any(tensor.format != first for tensor in tensors):
+        return default_in(shape, sum(tensor.nse for tensor in tensors))
+    if first.name == "coo" and first.ndim > 1:
         return Format.of("coo", len(shape))
-    below = (Level(level.kind, level.dim + (level.dim >= at), level.unique) for level in own.levels)
+    below = (Level(level.kind, level.dim + (level.dim >= at), level.unique) for level in first.levels)
     return Format((Level(DENSE, at), *below))
-
-
-def _capacity_of_stack(tensors: Sequence[SparseTensor], target: Format, at: int) -> int | None:
-    """Return the sum of the capacities if every tensor ends with the result's trailing dense levels, else None."""
-    inner = target.trailing_dims
-    for tensor in tensors:
-        own = tensor.format.trailing_dims
-        if own[len(own) - len(inner) :] != tuple(dim - (dim > at) for dim in inner) or at in inner:
-            return None
-    return sum(tensor.nse for tensor in tensors)
 
 
 def vstack(tensors: Iterable[SparseLike], *, format: Format | str | None = None) -> SparseTensor:
@@ -149,8 +144,8 @@ def vstack(tensors: Iterable[SparseLike], *, format: Format | str | None = None)
 
     >>> jsparse.vstack([A, v])
     """
-    given = as_tensors(tensors, "vstack")
-    return _concatenate_tensors([as_row(tensor) if tensor.ndim < 2 else tensor for tensor in given], 0, format)
+    operands = as_tensors(tensors, "vstack")
+    return _concatenate_tensors([as_row(tensor) if tensor.ndim < 2 else tensor for tensor in operands], 0, format)
 
 
 def hstack(tensors: Iterable[SparseLike], *, format: Format | str | None = None) -> SparseTensor:
@@ -158,8 +153,8 @@ def hstack(tensors: Iterable[SparseLike], *, format: Format | str | None = None)
 
     >>> jsparse.hstack([A, B])
     """
-    given = as_tensors(tensors, "hstack")
-    return _concatenate_tensors(given, 0 if given[0].ndim == 1 else 1, format)
+    operands = as_tensors(tensors, "hstack")
+    return _concatenate_tensors(operands, 0 if operands[0].ndim == 1 else 1, format)
 
 
 def pad(
@@ -190,8 +185,7 @@ def pad(
             f"pad A.todense()."
         )
     for axis, (before, after) in enumerate(_widths(pad_width, tensor.ndim)):
-        own = tensor.shape[axis]
-        shape = (*tensor.shape[:axis], own + before + after, *tensor.shape[axis + 1 :])
+        shape = (*tensor.shape[:axis], before + tensor.shape[axis] + after, *tensor.shape[axis + 1 :])
         if before or after:
             target = without_ranges(tensor.format)
             moved = Relocation(
@@ -207,9 +201,9 @@ def pad(
 
 def _widths(pad_width: int | Sequence[int | Sequence[int]], ndim: int) -> list[tuple[int, int]]:
     """Return for each dimension how many zeros to add before and after it."""
-    given = np.array(pad_width, object)
-    fits = given.shape in ((), (1,), (2,), (1, 2), (ndim, 2), (1, 1), (ndim, 1))
-    widths = np.broadcast_to(given, (ndim, 2)) if fits else given
+    widths = np.array(pad_width, object)
+    fits = widths.shape in ((), (1,), (2,), (1, 2), (ndim, 2), (1, 1), (ndim, 1))
+    widths = np.broadcast_to(widths, (ndim, 2)) if fits else widths
     if not fits or any(as_integer(width, "each width of jsparse.pad") < 0 for width in widths.ravel()):
         raise ShapeError(
             f"Expected a pad_width of jsparse.pad that is a number from 0 on, a pair of these, or {ndim} pairs, but "

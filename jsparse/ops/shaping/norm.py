@@ -42,18 +42,18 @@ def norm(a: SparseLike, ord: float | str | None = None, axis: Axis = None, keepd
     if not jnp.issubdtype(tensor.dtype, jnp.inexact):
         tensor = tensor.astype(float)
     if ord is None or (len(axes) == 1 and ord == 2) or (len(axes) == 2 and ord == "fro"):
-        found = jnp.sqrt(_sum_over_axes(_map(_square, tensor), axes))
+        result = jnp.sqrt(_sum_over_axes(_map(_square, tensor), axes))
     elif len(axes) == 1:
-        found = _of_vectors(tensor, ord, axes[0])
+        result = _of_vectors(tensor, ord, axes[0])
     elif len(axes) == 2:
-        found = _of_matrices(tensor, ord, axes)
+        result = _of_matrices(tensor, ord, axes)
     else:
         raise ShapeError(
             f"Expected one axis or two for jsparse.norm with ord={short_repr(ord)}, but got {len(axes)} of a tensor "
             f"of {tensor.ndim} dimensions. Pass axis=."
         )
     shape = [1 if dim in axes else size for dim, size in enumerate(tensor.shape)]
-    return found.reshape(shape) if keepdims else found
+    return result.reshape(shape) if keepdims else result
 
 
 def _of_vectors(tensor: SparseTensor, ord: Any, axis: int) -> jax.Array:
@@ -97,19 +97,18 @@ def _extreme(tensor: SparseTensor, axes: Sequence[int], largest: bool) -> jax.Ar
     kept = [dim for dim in range(tensor.ndim) if dim not in axes]
     tensor = tensor if kept else as_run(tensor)
     indices = list(range(tensor.ndim))
-    found: Any = einsum(tensor, indices, kept, out_format="dense", semiring="max_plus" if largest else "min_plus")
+    extreme: Any = einsum(tensor, indices, kept, out_format="dense", semiring="max_plus" if largest else "min_plus")
     if largest:
-        return jnp.maximum(found, 0)
-    ones = _map(_one, tensor)
-    count: Any = einsum(ones, indices, kept, out_format="dense")
-    return jnp.where(count < size, jnp.zeros((), found.dtype), found)
+        return jnp.maximum(extreme, 0)
+    count = _sum_over_axes(_map(_one, tensor), axes)
+    return jnp.where(count < size, jnp.zeros((), extreme.dtype), extreme)
 
 
 def _sum_over_axes(tensor: SparseTensor, axes: Sequence[int]) -> jax.Array:
     kept = [dim for dim in range(tensor.ndim) if dim not in axes]
     tensor = tensor if kept else as_run(tensor)
-    found: Any = einsum(tensor, list(range(tensor.ndim)), kept, out_format="dense")
-    return found
+    sums: Any = einsum(tensor, list(range(tensor.ndim)), kept, out_format="dense")
+    return sums
 
 
 def _map(function: Callable[..., jax.Array], tensor: SparseTensor, **options: Any) -> SparseTensor:

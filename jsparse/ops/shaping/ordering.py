@@ -51,7 +51,7 @@ def top_k(a: SparseLike, k: jax.Array | int, axis: int = -1, *, nse: int | None 
     capacity = tensor.nse
     if known is not None:
         rows = prod(size for dim, size in enumerate(tensor.shape) if dim != at)
-        capacity = min(capacity, rows * known * _trailing(tensor.format, tensor.shape))
+        capacity = min(capacity, rows * known * prod(tensor.shape[dim] for dim in tensor.format.trailing_dims))
     return select_slots(tensor, _largest(tensor, count, at), parse_nse(nse, "top_k"), capacity)
 
 
@@ -74,8 +74,8 @@ def sort(a: SparseLike, axis: int = -1, *, descending: bool = False, stable: boo
     at = _dimension_to_sort(tensor, axis, "sort")
     if tensor.format.is_dense:
         x, starts = _along_last(tensor, at)
-        found, _ = _sort_values(x.reshape(-1), starts, 0, descending)
-        return dense_levels(jnp.moveaxis(found.reshape(x.shape), -1, at), tensor.format)
+        ordered, _ = _sort_values(x.reshape(-1), starts, 0, descending)
+        return dense_levels(jnp.moveaxis(ordered.reshape(x.shape), -1, at), tensor.format)
     return _sort_rows(_by_rows(tensor, at), at, descending).asformat(without_ranges(tensor.format))
 
 
@@ -129,8 +129,8 @@ def unique_counts(a: SparseLike) -> UniqueCounts:
     count needs int64 but x64 is off.
     """
     elements, zeros = _elements(a, "unique_counts")
-    found, counts = np.unique(_sortable(elements), return_counts=True, equal_nan=False)
-    values = found.astype(elements.dtype, copy=False)
+    values, counts = np.unique(_sortable(elements), return_counts=True, equal_nan=False)
+    values = values.astype(elements.dtype, copy=False)
     dtype = jnp.arange(0).dtype
     if zeros > np.iinfo(dtype).max - len(elements):
         raise DTypeError(
@@ -162,8 +162,8 @@ def _elements(a: SparseLike, name: str) -> tuple[np.ndarray, int]:
             f"Call {name} outside jit, or jnp.unique(A.values, size=n) in it."
         )
     tensor = tensor.static()
-    found, zeros = np.asarray(tensor.values), tensor.size - tensor.nse
-    return np.concatenate([found, np.zeros(min(zeros, 1), found.dtype)]), zeros
+    values, zeros = np.asarray(tensor.values), tensor.size - tensor.nse
+    return np.concatenate([values, np.zeros(min(zeros, 1), values.dtype)]), zeros
 
 
 def nonzero(a: SparseLike) -> tuple[np.ndarray, ...]:
@@ -200,10 +200,6 @@ def _dimension_to_sort(tensor: SparseTensor, axis: int, what: str) -> int:
             f"abs(A), or A.with_values(A.values.real)."
         )
     return as_axis(axis, tensor.ndim, what)
-
-
-def _trailing(format: Format, shape: tuple[int, ...]) -> int:
-    return prod(shape[dim] for dim in format.trailing_dims)
 
 
 def _is_by_rows(format: Format, axis: int) -> bool:
@@ -258,16 +254,11 @@ def _sort_rows(rows: SparseTensor, axis: int, descending: bool) -> SparseTensor:
 def _sort_values(values: Array, starts: Array, width: int, descending: bool) -> tuple[jax.Array, Array]:
     """Return the values of each row in order, and their places in a row of `width` elements."""
     if is_known(values):
-        found: tuple[jax.Array, Array] = sort_segments(values, starts, width, descending=descending, known=True)
-        return found
+        return sort_segments(values, starts, width, descending=descending, known=True)
     order, places = sort_segments(values, starts, width, descending=descending)
-    return _gather(values, order), places
-
-
-def _gather(values: Array, order: Array) -> jax.Array:
-    """Return `values[order]`, whose derivative is a kernel's, too."""
-    found: Any = evaluate("C[q] = V[G[q]]", V=values, G=order) if len(order) else values
-    return found
+    # A statement, since its derivative is a kernel's, too.
+    ordered: Any = evaluate("C[q] = V[G[q]]", V=values, G=order) if len(order) else values
+    return ordered, places
 
 
 def _along_last(tensor: SparseTensor, axis: int) -> tuple[jax.Array, np.ndarray]:

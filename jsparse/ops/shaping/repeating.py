@@ -56,8 +56,7 @@ def repeat(a: SparseLike, repeats: int | ArrayLike, axis: int | None = None, *, 
         return repeated if nse is None else repeated.asformat(repeated.format, nse=nse)
     if tensor.is_dynamic and nse is None:
         nse = tensor.nse * int(counts.max(initial=0))
-    found: SparseTensor = tensor.take(np.repeat(np.arange(len(counts)), counts), at, nse=nse)
-    return found
+    return tensor.take(np.repeat(np.arange(len(counts)), counts), at, nse=nse)
 
 
 def _counts(repeats: Any, size: int) -> int | np.ndarray:
@@ -97,8 +96,8 @@ def tile(a: SparseLike, reps: int | Sequence[int]) -> SparseTensor:
     The dtype stays the same. Raises ShapeError for a negative number.
     """
     tensor = as_tensor(a, "tile")
-    given = reps if isinstance(reps, Sequence) else (reps,)
-    counts = [as_integer(one, "each number of reps of jsparse.tile") for one in given]
+    every = reps if isinstance(reps, Sequence) else (reps,)
+    counts = [as_integer(one, "each number of reps of jsparse.tile") for one in every]
     if any(count < 0 for count in counts):
         raise ShapeError(f"Expected reps >= 0 for jsparse.tile, but got {short_repr(reps)}.")
     added = len(counts) - tensor.ndim
@@ -168,11 +167,10 @@ def _enlarge_trailing_level(tensor: SparseTensor, dim: int, size: int) -> Sparse
         values = jnp.broadcast_to(tensor.values.reshape(above, 1, below), (above, size, below)).reshape(-1)
     pattern: Any = tensor.pattern
     if isinstance(pattern, Pattern):
-        wide = Pattern._of_valid(shape, pattern.format, pattern.arrays, pattern.identity())
-        return SparseTensor._wrap(values, wide)
-    return SparseTensor._wrap(
-        values, DynamicPattern(dynamic_type(shape, pattern.format, pattern.nse * size), pattern.arrays)
-    )
+        wide: Any = Pattern._of_valid(shape, pattern.format, pattern.arrays, pattern.identity())
+    else:
+        wide = DynamicPattern(dynamic_type(shape, pattern.format, pattern.nse * size), pattern.arrays)
+    return SparseTensor._wrap(values, wide)
 
 
 @dataclass(frozen=True)

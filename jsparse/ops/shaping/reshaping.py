@@ -11,7 +11,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import lazy
 from jsparse.errors import NotYetSupportedError, ShapeError, short_repr, shorten
@@ -84,8 +83,7 @@ def _reshape(tensor: SparseTensor, shape: int | Sequence[int], order: str) -> An
 
 def _complete_shape(shape: int | Sequence[int], old: tuple[int, ...]) -> tuple[int, ...]:
     """Replace -1 in a shape by a size. Raises ShapeError if the number of elements differs from the old number."""
-    given = shape if isinstance(shape, Sequence) else (shape,)
-    sizes = [as_integer(size, "each size of a shape") for size in given]
+    sizes = [as_integer(n, "each size of a shape") for n in (shape if isinstance(shape, Sequence) else (shape,))]
     total, unknown = prod(old), [n for n, size in enumerate(sizes) if size == -1]
     if len(unknown) == 1:
         others = prod(size for size in sizes if size != -1)
@@ -107,7 +105,11 @@ def reshape_in_format(
     `capacity` is the capacity of a dynamic result, by default enough for any format.
     """
     if not prod(shape):
-        return _without_entries(tensor, shape, format)
+        target = format or default_in(shape, 0)
+        if isinstance(tensor.pattern, DynamicPattern):
+            return SparseTensor._wrap(tensor.values[:0], DynamicPattern.empty(dynamic_type(shape, target, 0)))
+        rows = [np.zeros(0, np.int32)] * len(shape)
+        return SparseTensor._wrap(tensor.values[:0], Pattern.from_rows(rows, shape, target)[0])
     if tensor.format.is_dense and format is None:
         return dense_levels(dense_array(tensor).reshape(shape), Format.dense(len(shape)))
     tensor, own = _with_block(tensor, shape) if format is None else (tensor, 0)
@@ -116,15 +118,6 @@ def reshape_in_format(
     if capacity is None and target.trailing_dense == own:
         capacity = tensor.nse
     return relocate([tensor], Relocation((Reshaped(tensor.shape, shape, own),), shape, target, carried, capacity))
-
-
-def _without_entries(tensor: SparseTensor, shape: tuple[int, ...], format: Format | None) -> SparseTensor:
-    """Return an empty tensor of a shape that has no elements, with the dtype of `tensor`."""
-    target = format or default_in(shape, 0)
-    if isinstance(tensor.pattern, DynamicPattern):
-        return SparseTensor._wrap(tensor.values[:0], DynamicPattern.empty(dynamic_type(shape, target, 0)))
-    rows = [np.zeros(0, np.int32)] * len(shape)
-    return SparseTensor._wrap(tensor.values[:0], Pattern.from_rows(rows, shape, target)[0])
 
 
 @lru_cache(maxsize=256)
@@ -152,14 +145,10 @@ def _with_block(tensor: SparseTensor, shape: tuple[int, ...]) -> tuple[SparseTen
         while outer > 1 and prod(shape[outer:]) < block:
             outer -= 1
         if block and prod(shape[outer:]) == block:
-            return _in_blocks(tensor, count, shape[outer:]), len(shape) - outer
+            lead = split_format(tensor.format, tensor.shape, count)
+            pattern = lead_pattern(tensor.pattern, lead).extended(shape[outer:])
+            return SparseTensor._wrap(tensor.values, pattern), len(shape) - outer
     return tensor, 0
-
-
-def _in_blocks(tensor: SparseTensor, count: int, sizes: tuple[int, ...]) -> SparseTensor:
-    """Replace the last `count` dimensions, which are trailing dense levels in order, by dense levels of `sizes`."""
-    lead = split_format(tensor.format, tensor.shape, count)
-    return SparseTensor._wrap(tensor.values, lead_pattern(tensor.pattern, lead).extended(sizes))
 
 
 @dataclass(frozen=True)
@@ -178,15 +167,15 @@ class Reshaped(CoordinateMap):
     @lazy
     def groups(self) -> list[tuple[range, range]]:
         """Pairs of a range of old dimensions and a range of new dimensions whose sizes have the same product."""
-        ends, found = (len(self.old) - self.own, len(self.new) - self.own), []
+        ends, groups = (len(self.old) - self.own, len(self.new) - self.own), []
         i = j = 0
         while i < ends[0] or j < ends[1]:
             a, b = i, j
             i, j = min(i + 1, ends[0]), min(j + 1, ends[1])
             while (left := prod(self.old[a:i])) != (right := prod(self.new[b:j])):
                 i, j = (i + 1, j) if left < right else (i, j + 1)
-            found.append((range(a, i), range(b, j)))
-        return found
+            groups.append((range(a, i), range(b, j)))
+        return groups
 
     @property
     def largest(self) -> int:
@@ -196,16 +185,10 @@ class Reshaped(CoordinateMap):
     def __call__(self, rows: Rows, xnp: ModuleType) -> Rows:
         moved: list[Any] = [None] * (len(self.new) - self.own)
         for old, new in self.groups:
-            position = _flat_offsets([rows[dim] for dim in old], [self.old[dim] for dim in old], rows[0] * 0)
+            position = rows[0] * 0
+            for dim in old:
+                position = position * self.old[dim] + rows[dim]
             for dim in reversed(new):
                 moved[dim] = position if dim == new.start else position % self.new[dim]
                 position = position // self.new[dim]
         return [*moved, *rows[len(self.old) - self.own :]]
-
-
-def _flat_offsets(rows: Sequence[Array], sizes: Sequence[int], zero: Array) -> Array:
-    """Compute offsets in C order from coordinates `rows` in a tensor of these sizes."""
-    position = zero
-    for row, size in zip(rows, sizes, strict=True):
-        position = position * size + row
-    return position

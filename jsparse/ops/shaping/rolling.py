@@ -47,30 +47,24 @@ def roll(a: SparseLike, shift: int | Sequence[int], axis: Axis = None) -> Sparse
     of axes.
     """
     tensor = as_tensor(a, "roll")
-    given = shift if isinstance(shift, Sequence) else [shift]
-    shifts = [as_integer(one, "the shift of jsparse.roll") for one in given]
+    every = shift if isinstance(shift, Sequence) else [shift]
+    shifts = [as_integer(one, "the shift of jsparse.roll") for one in every]
     if axis is None:
-        return _roll_flat(tensor, sum(shifts))
+        flat = (prod(tensor.shape),)
+        if not flat[0] or not sum(shifts) % flat[0]:
+            return tensor
+        maps = Reshaped(tensor.shape, flat), _roll_map(flat, [sum(shifts)]), Reshaped(flat, tensor.shape)
+        return _permute_elements(tensor, Composed(maps), tuple(range(tensor.ndim)))
     axes = [as_axes(one, tensor.ndim, "roll")[0] for one in (axis if isinstance(axis, Sequence) else [axis])]
     if len(shifts) != len(axes) and 1 not in (len(shifts), len(axes)):
         raise ShapeError(
             f"Expected as many shifts as axes for jsparse.roll, or one, but got {shorten(shifts)} and {shorten(axes)}."
         )
-    count = max(len(shifts), len(axes))
     total = [0] * tensor.ndim
-    for n in range(count):
+    for n in range(max(len(shifts), len(axes))):
         total[axes[n % len(axes)]] += shifts[n % len(shifts)]
     moved = tuple(dim for dim, by in enumerate(total) if tensor.shape[dim] and by % tensor.shape[dim])
     return _permute_elements(tensor, _roll_map(tensor.shape, total), moved)
-
-
-def _roll_flat(tensor: SparseTensor, shift: int) -> SparseTensor:
-    total = prod(tensor.shape)
-    if not total or not shift % total:
-        return tensor
-    whole = (total,)
-    there, back = Reshaped(tensor.shape, whole), Reshaped(whole, tensor.shape)
-    return _permute_elements(tensor, Composed((there, _roll_map(whole, [shift]), back)), tuple(range(tensor.ndim)))
 
 
 def _permute_elements(tensor: SparseTensor, one: CoordinateMap, moved: Sequence[int]) -> SparseTensor:

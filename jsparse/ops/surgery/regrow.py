@@ -61,21 +61,17 @@ def regrow(self: SparseTensor, scores: TensorLike, k: jax.Array | int, *, nse: i
         return in_capacity(_of_static(self, scores, k), nse)
     base = self.dynamic()
     assert isinstance(base.pattern, DynamicPattern)
-    type_ = dynamic_type(base.shape, base.format, _capacity(base, most) if nse is None else nse)
-    coords, entries = _with_new(base, scores, k, most)
-    made = assemble_tensor(coords, entries, type_, base.pattern)
-    made = made._propagate_overflow(*(x.pattern for x in [scores] if isinstance(x, SparseTensor)))
-    return made.with_transpose() if base.pattern.derived else made
-
-
-def _capacity(base: SparseTensor, k: int) -> int:
-    more = capacity_for(k, base.pattern)
+    more = capacity_for(most, base.pattern) if nse is None else 0
     if more is None:
         raise PatternError(
             f"Expected nse= for A.regrow in {base.format.name}, whose runs may get longer by any number of slots. Pass "
             f"the capacity of the result, or use a format with coordinates, A.asformat('csr')."
         )
-    return base.nse + more
+    type_ = dynamic_type(base.shape, base.format, base.nse + more if nse is None else nse)
+    coords, entries = _with_new(base, scores, k, most)
+    grown = assemble_tensor(coords, entries, type_, base.pattern)
+    grown = grown._propagate_overflow(*patterns[1:])
+    return grown.with_transpose() if base.pattern.derived else grown
 
 
 @partial(jax.jit, static_argnames="most", inline=True)
@@ -122,9 +118,9 @@ def _of_static(tensor: SparseTensor, scores: SparseTensor | Array, k: jax.Array 
     rows = pattern.rows()
     if isinstance(scores, SparseTensor):
         assert isinstance(scores.pattern, Pattern)
-        given = scores.pattern.rows()
-        chosen = _mask_of_largest(np.asarray(scores.values), ~_is_stored(rows, given, tensor.shape), k)
-        new = [row[chosen] for row in given]
+        scored = scores.pattern.rows()
+        chosen = _mask_of_largest(np.asarray(scores.values), ~_is_stored(rows, scored, tensor.shape), k)
+        new = [row[chosen] for row in scored]
     else:
         free = np.ones(scores.shape, np.bool_)
         free[tuple(rows)] = False

@@ -39,5 +39,4 @@ def restrict(self: SparseTensor, other: SparseTensor | Pattern | DynamicPattern)
     if not self.ndim:
         return self
     letters = letters_of(self.ndim)
-    found: SparseTensor = contract(f"{letters}->{letters}", self, out_format=other)
-    return found
+    return contract(f"{letters}->{letters}", self, out_format=other)

@@ -82,10 +82,9 @@ def select_slots(tensor: SparseTensor, kept: Array, nse: int | None, capacity: i
     pattern = tensor.dynamic().pattern
     assert isinstance(pattern, DynamicPattern)
     coords, values = _without_others(pattern, tensor.values, kept, capacity)
-    made = assemble_tensor(
-        coords, values, dynamic_type(pattern.shape, pattern.format, capacity if nse is None else nse), pattern
-    )
-    return made.with_transpose() if pattern.derived else made
+    type_ = dynamic_type(pattern.shape, pattern.format, capacity if nse is None else nse)
+    selected = assemble_tensor(coords, values, type_, pattern)
+    return selected.with_transpose() if pattern.derived else selected
 
 
 @partial(jax.jit, static_argnames="most", inline=True)
@@ -112,10 +111,10 @@ def _of_static(tensor: SparseTensor, pattern: Pattern, kept: np.ndarray) -> Spar
         only = jnp.where(kept, tensor.values, jnp.zeros_like(tensor.values))
         return restrict(SparseTensor._wrap(only, pattern), target)
     # On the host: an XLA program would be compiled for each pattern.
-    found = np.asarray(tensor.values)[slots]
+    values = np.asarray(tensor.values)[slots]
     if gather is not None:
-        found = np.append(found, np.zeros(1, found.dtype))[gather]  # -1 (a slot of fill) reads the last one
-    return SparseTensor._wrap(on_device([found], [tensor.values])[0], target)
+        values = np.append(values, np.zeros(1, values.dtype))[gather]  # -1 (a slot of fill) reads the last one
+    return SparseTensor._wrap(on_device([values], [tensor.values])[0], target)
 
 
 def _pattern_of(pattern: Pattern, slots: np.ndarray) -> tuple[Pattern, np.ndarray | None]:
