@@ -58,12 +58,11 @@ def vecdot(a: TensorLike, b: TensorLike, /, *, axis: int = -1) -> SparseTensor |
     sizes = [x.shape[n] for x, n in zip((left, right), at, strict=True)]
     if sizes[0] != sizes[1]:
         raise ShapeError(f"Expected operands of jsparse.vecdot of one size along axis {axis}, but got {sizes}.")
-    one, other = (_with_last(x, n) for x, n in zip((left, right), at, strict=True))
+    one, other = (
+        moveaxis(x, n, -1) if isinstance(x, SparseTensor) else jnp.moveaxis(x, n, -1)
+        for x, n in zip((left, right), at, strict=True)
+    )
     return einsum("...n,...n->...", one.conj(), other)
-
-
-def _with_last(x: SparseTensor | jax.Array, axis: int) -> SparseTensor | jax.Array:
-    return moveaxis(x, axis, -1) if isinstance(x, SparseTensor) else jnp.moveaxis(x, axis, -1)
 
 
 def tensordot(

@@ -116,7 +116,9 @@ def einsum(
     """
     shown = f"'{shorten(subscripts)}'" if isinstance(subscripts, str) else "einsum of lists of indices"
     if refused:
-        raise _refusal(next(iter(refused)))
+        name = next(iter(refused))
+        advice = f" {_REFUSED[name]}." if name in _REFUSED else ""
+        raise TypeError(f"jsparse.einsum() got an unexpected keyword argument {name!r}.{advice}")
     if dtype is not None and preferred_element_type is not None:
         raise TypeError("jsparse.einsum takes dtype= or preferred_element_type=, which are the same, but got both.")
     preferred_element_type = preferred_element_type if dtype is None else dtype
@@ -203,12 +205,6 @@ _REFUSED = {
     "order": "A result has the format out_format=",
 }
 """Arguments of numpy's and jax.numpy's einsum that `jsparse.einsum` refuses, and the advice for each."""
-
-
-def _refusal(name: str) -> TypeError:
-    instead = _REFUSED.get(name)
-    advice = f" {instead}." if instead else ""
-    return TypeError(f"jsparse.einsum() got an unexpected keyword argument {name!r}.{advice}")
 
 
 def _with_text(given: Sequence[Any]) -> list[Any]:

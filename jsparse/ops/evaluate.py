@@ -121,7 +121,11 @@ def evaluate(
         return in_chosen_format(found, ring, shown) if is_auto(out_format) else in_composed_format(found, out_format)
     preferred = parse_preferred_dtype(f"'{text}'", preferred_element_type)
     if not ring.is_linear and len(statement.terms) > 1:
-        _check_one_kernel(text, schedules)
+        if schedules:
+            raise ScheduleError(
+                f"Expected no schedule= for a sum of several terms by a semiring, '{shorten(text)}', whose terms have "
+                f"a kernel each. Evaluate the terms one by one, each with its schedule."
+            )
         return _sum_by_semiring(text, statement, ring, tensors, shape, out_format, nse, preferred)
     tensors = with_powers(statement, tensors)
     text = shorten(text)  # only messages use it below
@@ -285,15 +289,6 @@ def _plan_without_calls(
     plain, operands, ring = _by_semiring(text, rewritten, tensors, ring)
     result_shape = _target_shape(text, tensors.get(statement.target.tensor), shape)
     return plan_statement(text, plain, operands, out_format, nse, preferred, ring, result_shape, schedules)
-
-
-def _check_one_kernel(text: str, schedules: Schedules) -> None:
-    """Raise ScheduleError if schedules are given for a statement whose terms are computed one by one."""
-    if schedules:
-        raise ScheduleError(
-            f"Expected no schedule= for a sum of several terms by a semiring, '{shorten(text)}', whose terms have a "
-            f"kernel each. Evaluate the terms one by one, each with its schedule."
-        )
 
 
 def _parse_and_check(

@@ -41,9 +41,9 @@ def fuse(function: F) -> F:
         out_tree: list[Any] = []
 
         def flat(*values: Any) -> list[Any]:
-            given, named = jax.tree.unflatten(tree, values)
-            results, found = jax.tree.flatten(function(*given, **named))
-            out_tree.append(found)
+            positional, named = jax.tree.unflatten(tree, values)
+            results, structure = jax.tree.flatten(function(*positional, **named))
+            out_tree.append(structure)
             return results
 
         closed = jax.make_jaxpr(flat)(*leaves)
@@ -58,8 +58,8 @@ def fuse(function: F) -> F:
             return program(*args, **kwargs)
         # For a derivative, the program also returns statistics of rows, such as the maximum of an empty row.
         with _compat.allow_infinities():
-            found = program(*args, **kwargs)
-        return jax.tree.map(lambda x: x * 1 if jnp.issubdtype(x.dtype, jnp.inexact) else x, found)  # JAX searches it
+            result = program(*args, **kwargs)
+        return jax.tree.map(lambda x: x * 1 if jnp.issubdtype(x.dtype, jnp.inexact) else x, result)  # JAX searches it
 
     for name in ("lower", "trace", "eval_shape", "clear_cache"):
         setattr(call_program, name, getattr(program, name))

@@ -30,12 +30,14 @@ Section = dict[str, Any]
 
 def installation() -> dict[str, Section]:
     """Return all facts about the installation as JSON values, grouped by section."""
+    major, minor = _native.FFI_VERSION
+    ffi = f"{major}.{minor}"
     return {
         "versions": _versions(),
         "machine": _machine(),
         "settings": {name: getattr(config, name) for name in NAMES},
         "cache": {"state": cache_state()},
-        "extension": _extension(),
+        "extension": {"loads": True, "ffi": ffi, "jaxlib_ffi": _jaxlibs_ffi(), "kernel_abi": _native.ABI},
     }
 
 
@@ -57,19 +59,19 @@ def cache_state() -> str:
     if folder is None:
         return "no folder, kernels are kept in memory only"
     try:
-        found = cache.report()
+        report = cache.report()
     except CacheError as error:
         return str(error)
-    used = f"{found.nbytes:,} bytes of at most {cache.location.cache_bytes:,}"
-    return f"{found.entries:,} kernels, {found.usable:,} of them for these versions and this CPU; {used}"
+    used = f"{report.nbytes:,} bytes of at most {cache.location.cache_bytes:,}"
+    return f"{report.entries:,} kernels, {report.usable:,} of them for these versions and this CPU; {used}"
 
 
 def _versions() -> Section:
-    found: Section = {"jsparse": __version__, "python": platform.python_version(), "llvm": llvm_version()}
+    versions: Section = {"jsparse": __version__, "python": platform.python_version(), "llvm": llvm_version()}
     for name in PACKAGES:
         with suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found
+            versions[name] = importlib.metadata.version(name)
+    return versions
 
 
 def _machine() -> Section:
@@ -82,11 +84,6 @@ def _machine() -> Section:
         "cores": os.cpu_count() or 1,
         "threads": _usable_threads(),
     }
-
-
-def _extension() -> Section:
-    major, minor = _native.FFI_VERSION
-    return {"loads": True, "ffi": f"{major}.{minor}", "jaxlib_ffi": _jaxlibs_ffi(), "kernel_abi": _native.ABI}
 
 
 def _jaxlibs_ffi() -> str:

@@ -26,12 +26,9 @@ def _at(place: str) -> Find:
     return lambda: getattr(import_module(f"jsparse.{module}"), name)
 
 
-def _static(place: str) -> Find:
-    return lambda: staticmethod(_at(place)())
-
-
-def _property(place: str) -> Find:
-    return lambda: property(_at(place)())
+def _wrap(wrapper: Callable[[Any], Any], find: Find) -> Find:
+    """Make a function that returns what `wrapper` makes of the function that `find` returns."""
+    return lambda: wrapper(find())
 
 
 def _as_reflected(function: Callable[[TensorLike, TensorLike], R]) -> Callable[[SparseTensor, TensorLike], R]:
@@ -43,17 +40,9 @@ def _as_reflected(function: Callable[[TensorLike, TensorLike], R]) -> Callable[[
     return call_reflected
 
 
-def _find_reflected(place: str) -> Find:
-    return lambda: _as_reflected(_at(place)())
-
-
 def _of_table(name: str, sign: str) -> Find:
     """Make a function that returns the operator `sign`: the function `name` of `jsparse/notation/functions.py`."""
     return lambda: _at("ops.elementwise.operators.of_table")()(name, sign)
-
-
-def _table_reflected(name: str, sign: str) -> Find:
-    return lambda: _as_reflected(_of_table(name, sign)())
 
 
 _OF_TABLE = {
@@ -65,7 +54,7 @@ _OF_TABLE = {
 """(function of the table, symbol) of an operator, by the name of its method without underscores."""
 
 OF_ALL: dict[str, Find] = {
-    "from_coords": _static("convert.coordinate_creation.from_coords"),
+    "from_coords": _wrap(staticmethod, _at("convert.coordinate_creation.from_coords")),
     "asformat": _at("convert.conversion.asformat"),
     "todense": _at("ops.elementwise.operators.todense"),
     "toarray": _at("ops.elementwise.operators.todense"),
@@ -79,15 +68,15 @@ OF_ALL: dict[str, Find] = {
     "__str__": _at("ops.display.as_text"),
     "__array_function__": _at("ops.protocols.array_function"),
     "__matmul__": _at("ops.elementwise.operators.matmul"),
-    "__rmatmul__": _find_reflected("ops.elementwise.operators.matmul"),
+    "__rmatmul__": _wrap(_as_reflected, _at("ops.elementwise.operators.matmul")),
     "__mul__": _at("ops.elementwise.operators.multiply"),
     "__rmul__": _at("ops.elementwise.operators.multiply"),
     "__truediv__": _at("ops.elementwise.operators.divide"),
-    "__rtruediv__": _find_reflected("ops.elementwise.operators.divide"),
+    "__rtruediv__": _wrap(_as_reflected, _at("ops.elementwise.operators.divide")),
     "__add__": _at("ops.elementwise.operators.add"),
-    "__radd__": _find_reflected("ops.elementwise.operators.add"),
+    "__radd__": _wrap(_as_reflected, _at("ops.elementwise.operators.add")),
     "__sub__": _at("ops.elementwise.operators.subtract"),
-    "__rsub__": _find_reflected("ops.elementwise.operators.subtract"),
+    "__rsub__": _wrap(_as_reflected, _at("ops.elementwise.operators.subtract")),
     "__neg__": _at("ops.elementwise.operators.negative"),
     "__pos__": _at("ops.elementwise.operators.positive"),
     "__abs__": _at("ops.elementwise.operators.absolute"),
@@ -118,7 +107,7 @@ METHODS: dict[str, Find] = {
     "_repr_html_": _at("ops.picture.as_html"),
     "__getitem__": _at("ops.indexing.getitem.getitem"),
     "take": _at("ops.indexing.getitem.take"),
-    "coords": _property("ops.indexing.at_coords.coords"),
+    "coords": _wrap(property, _at("ops.indexing.at_coords.coords")),
     "at_coords": _at("ops.indexing.at_coords.at_coords"),
     "reshape": _at("ops.shaping.reshaping.reshape_method"),
     "ravel": _at("ops.shaping.reshaping.ravel"),
@@ -141,9 +130,9 @@ METHODS: dict[str, Find] = {
     "__xor__": _at("ops.elementwise.operators.bitwise_xor"),
     "__rxor__": _at("ops.elementwise.operators.bitwise_xor"),
     "__divmod__": _at("ops.elementwise.operators.divmod_"),
-    "__rdivmod__": _find_reflected("ops.elementwise.operators.divmod_"),
+    "__rdivmod__": _wrap(_as_reflected, _at("ops.elementwise.operators.divmod_")),
     **{f"__{name}__": _of_table(*row) for name, row in _OF_TABLE.items()},
-    **{f"__r{name}__": _table_reflected(*row) for name, row in _OF_TABLE.items()},
+    **{f"__r{name}__": _wrap(_as_reflected, _of_table(*row)) for name, row in _OF_TABLE.items()},
 }
 """For each method of SparseTensor, by name, a function that imports and returns the method."""
 

@@ -17,7 +17,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.runtime.kernel_call import title_of
 from jsparse.ops.explanation import html
 from jsparse.ops.explanation.measured import MeasuredCalls, recipe_formats
-from jsparse.ops.explanation.traffic import as_bytes, as_time, memory_bandwidth
+from jsparse.ops.explanation.traffic import as_bytes, as_count, as_time, memory_bandwidth
 
 SHOWN = 20  # the most kernels in a text
 WIDTH = 56  # the most characters of a statement in a text
@@ -105,7 +105,7 @@ class Profile:
             return f"no kernel of jsparse ran in {wall}"
         calls, total = sum(k.calls for k in kernels), sum(k.seconds for k in kernels)
         return (
-            f"{_count(len(kernels), 'kernel')} ran {_count(calls, 'time')} and took {as_time(total)} of {wall}; "
+            f"{as_count(len(kernels), 'kernel')} ran {as_count(calls, 'time')} and took {as_time(total)} of {wall}; "
             f"this machine's memory reaches {memory_bandwidth() / 1e9:.2g} GB/s"
         )
 
@@ -114,7 +114,7 @@ class Profile:
         lines = _align_columns([COLUMNS, *(kernel._cells(WIDTH) for kernel in shown)]) if shown else []
         left = self.kernels[SHOWN:]
         if left:
-            lines.append(f"… and {_count(len(left), 'kernel')} that took {as_time(sum(k.seconds for k in left))}")
+            lines.append(f"… and {as_count(len(left), 'kernel')} that took {as_time(sum(k.seconds for k in left))}")
         return "\n".join([self._title, *lines])
 
     def __repr__(self) -> str:
@@ -153,12 +153,12 @@ def profile() -> Iterator[Profile]:
     _wait()
     _native.open_profile()
     try:
-        found = Profile()
+        result = Profile()
         try:
-            yield found
+            yield result
         finally:
             _wait()
-            found._end()
+            result._end()
     finally:
         _native.close_profile()
 
@@ -189,12 +189,12 @@ def _counts() -> _Counts:
 
 def _kernels(before: _Counts) -> tuple[ProfiledKernel, ...]:
     """Return the kernels that ran since the counts `before`, one for each recipe, sorted by descending time."""
-    found: dict[str, list[MeasuredCalls]] = defaultdict(list)
+    by_recipe: dict[str, list[MeasuredCalls]] = defaultdict(list)
     for key, (calls, nanoseconds) in _counts().items():
-        known = before.get(key, (0, 0))
-        if calls > known[0]:
-            found[key[0]].append(MeasuredCalls(*key, calls - known[0], (nanoseconds - known[1]) / 1e9))
-    kernels = (ProfiledKernel(title_of(recipe), recipe_formats(recipe), tuple(work)) for recipe, work in found.items())
+        earlier = before.get(key, (0, 0))
+        if calls > earlier[0]:
+            by_recipe[key[0]].append(MeasuredCalls(*key, calls - earlier[0], (nanoseconds - earlier[1]) / 1e9))
+    kernels = (ProfiledKernel(title_of(r), recipe_formats(r), tuple(work)) for r, work in by_recipe.items())
     return tuple(sorted(kernels, key=lambda kernel: -kernel.seconds))
 
 
@@ -207,7 +207,3 @@ def _align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
         )
         for row in rows
     ]
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

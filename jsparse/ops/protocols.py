@@ -32,9 +32,9 @@ def array_function(
 
     Raises DTypeError, which names the function, if jsparse has no such function.
     """
-    known = _OF_METADATA.get(function)
-    if known is not None:
-        return known(*args, **kwargs)
+    of_metadata = _OF_METADATA.get(function)
+    if of_metadata is not None:
+        return of_metadata(*args, **kwargs)
     name = _OTHER_NAMES.get(function.__name__, function.__name__)
     ours = getattr(import_module("jsparse"), name, None) if function.__module__ in _MODULES else None
     if callable(ours):
@@ -45,26 +45,10 @@ def array_function(
     )
 
 
-def _shape(a: SparseTensor) -> tuple[int, ...]:
-    return a.shape
-
-
-def _ndim(a: SparseTensor) -> int:
-    return a.ndim
-
-
-def _size(a: SparseTensor, axis: int | None = None) -> int:
-    return a.size if axis is None else a.shape[axis]
-
-
-def _copy(a: SparseTensor, order: str = "K", subok: bool = False) -> SparseTensor:
-    return a.copy()
-
-
 _OF_METADATA: dict[Callable[..., object], Callable[..., object]] = {
-    np.shape: _shape,
-    np.ndim: _ndim,
-    np.size: _size,
-    np.copy: _copy,
+    np.shape: lambda a: a.shape,
+    np.ndim: lambda a: a.ndim,
+    np.size: lambda a, axis=None: a.size if axis is None else a.shape[axis],
+    np.copy: lambda a, order="K", subok=False: a.copy(),
 }
 """Functions of numpy that need no values. The code of jsparse calls these functions with operands of any kind."""

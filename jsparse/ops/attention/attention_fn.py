@@ -59,8 +59,12 @@ class AttentionFn:
         dtype = jnp.result_type(query, key, value) if dtype is None else dtype
         query, key, value = (jnp.asarray(x, dtype) for x in (query, key, value))
         sparse, dense = self._masks(mask)
-        if _is_step(query, key, sparse, dense):
-            sparse = rows_of(sparse, _last_shown(dense))
+        length = key.shape[-3]
+        is_one = query.shape[-3] == 1 and length > 1 and sparse.shape[-2:] == (length, length)
+        if is_one and dense is not None and jnp.shape(dense)[-2:] == (1, length):
+            # A layer decodes: the query sees the keys in the row of the last key that any query is shown.
+            rows = jnp.where(jnp.asarray(dense) != 0, jnp.arange(length, dtype=jnp.int32), -1)
+            sparse = rows_of(sparse, rows.max())
         pattern = pattern_of_mask(sparse, query, key, value)
         kept = None
         if dropout_rate and not deterministic:
@@ -118,28 +122,13 @@ def attention_fn(mask: PatternLike | None = None, *, scale: float | None = None)
 
     Raises ShapeError if the mask is not sparse.
     """
-    given = as_sparse_operand(mask, "jsparse.attention_fn")
-    pattern = pattern_of(given)
+    pattern = pattern_of(as_sparse_operand(mask, "jsparse.attention_fn"))
     if pattern is None and mask is not None:
         raise ShapeError(
             f"Expected a Pattern or a SparseTensor as the mask of attention_fn, but got {type(mask).__name__}. "
             f"jsparse.pattern.from_mask makes a pattern of an array of bools."
         )
     return AttentionFn(pattern, scale)
-
-
-def _is_step(query: Array, key: Array, mask: PatternLike, shown: ArrayLike | None) -> bool:
-    """Whether a layer decodes: it passes one query, and `mask` is square with as many rows as the cache has keys."""
-    length = key.shape[-3]
-    is_one = query.shape[-3] == 1 and length > 1 and mask.shape[-2:] == (length, length)
-    return is_one and shown is not None and jnp.shape(shown)[-2:] == (1, length)
-
-
-def _last_shown(mask: ArrayLike) -> jax.Array:
-    """Return the index of the last key that a mask (..., 1, keys) shows to any query; -1 if it shows none."""
-    shown = jnp.asarray(mask) != 0
-    keys = jnp.arange(shown.shape[-1], dtype=jnp.int32)
-    return jnp.where(shown, keys, -1).max()
 
 
 def _dropout_of_weights(

@@ -26,15 +26,13 @@ def rows_of(mask: PatternLike, first: jax.Array, count: int = 1) -> DynamicPatte
     pattern = pattern_of(mask)
     assert pattern is not None
     nse = None if count == 1 else _most_in_rows(pattern, count) if isinstance(pattern, Pattern) else pattern.nse
-    found: DynamicPattern = _rows(IndexRelation(pattern), first, count, nse)
-    return found
+    return _rows(IndexRelation(pattern), first, count, nse)
 
 
 @partial(jax.jit, static_argnames=("count", "nse"))
 def _rows(held: IndexRelation, first: jax.Array, count: int, nse: int | None) -> DynamicPattern:
     rows = first + jnp.arange(count, dtype=first.dtype)
-    found: DynamicPattern = held.pattern.take(rows, held.pattern.ndim - 2, nse=nse)
-    return found
+    return held.pattern.take(rows, held.pattern.ndim - 2, nse=nse)
 
 
 @memoize(maxsize=256)
@@ -47,8 +45,7 @@ def _most_in_rows(pattern: Pattern, count: int) -> int:
 
 @memoize(maxsize=256)
 def _static_part(pattern: Pattern, n: int, m: int) -> Pattern:
-    found: Pattern = pattern[..., :n, :m]
-    return found
+    return pattern[..., :n, :m]
 
 
 def leading_part(pattern: Pattern | DynamicPattern, n: int, m: int) -> Pattern | DynamicPattern:
@@ -59,8 +56,7 @@ def leading_part(pattern: Pattern | DynamicPattern, n: int, m: int) -> Pattern |
     part = (min(n, rows), min(m, columns))
     if isinstance(pattern, Pattern):
         return _static_part(pattern, *part)
-    found: DynamicPattern = pattern[..., : part[0], : part[1]]
-    return found
+    return pattern[..., : part[0], : part[1]]
 
 
 def check_causal(pattern: Pattern | DynamicPattern, where: str) -> None:

@@ -63,10 +63,7 @@ def dot_product_attention(
                 f"Expected a sparse mask with the sparse bias {added!r}, which is added to the scores at the entries "
                 f"of the mask, but got mask={type(where).__name__}. Pass mask=bias.pattern too, or bias.todense()."
             )
-        dense: jax.Array = jax.nn.dot_product_attention(
-            query, key, value, added, where, scale=scale, is_causal=is_causal
-        )
-        return dense
+        return jax.nn.dot_product_attention(query, key, value, added, where, scale=scale, is_causal=is_causal)
     q, k, v = map(jnp.asarray, (query, key, value))
     return over_lengths(q, k, v, pattern_of_mask(where, q, k, v), added, scale=scale, is_causal=is_causal)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import jax
 import jax.numpy as jnp
@@ -67,8 +67,8 @@ def sparse_attention(
     """
     if isinstance(mask, Overriding):
         options = {"scale": scale, "bias": bias, "dropout_rate": dropout_rate or None}
-        given = {name: value for name, value in options.items() if value is not None}
-        return cast("jax.Array", mask._call("sparse_attention", (q, k, v, mask), given))
+        options = {name: value for name, value in options.items() if value is not None}
+        return cast("jax.Array", mask._call("sparse_attention", (q, k, v, mask), options))
     q, k, v = map(jnp.asarray, (q, k, v))
     pattern = pattern_of(mask)
     _check(q, k, v, mask, pattern)
@@ -88,20 +88,21 @@ def sparse_attention(
 
 def _bias_of_scores(bias: SparseTensor | ArrayLike, pattern: Pattern | DynamicPattern, q: jax.Array) -> Extra:
     """Return the biases, as values of the pattern's entries or as a dense array that is read there."""
-    if isinstance(bias, SparseTensor) and not _may_agree(bias.pattern, pattern):
+    # Of dynamic patterns only the types are known to agree.
+    if isinstance(bias, SparseTensor) and bias.pattern.type != pattern.type:
         raise PatternError(
             f"Expected biases on the mask's pattern {pattern!r}, but they are on {bias.pattern!r}. "
             f"Convert one of them by asformat, or pass the values."
         )
-    given = bias.values if isinstance(bias, SparseTensor) else jnp.asarray(bias)
+    biases = bias.values if isinstance(bias, SparseTensor) else jnp.asarray(bias)
     of_values = [(pattern.nse,), *([(q.shape[-3], pattern.nse)] if pattern.ndim == 2 and q.ndim > 2 else [])]
-    if given.shape in of_values:
-        return Extra(given, (False,) * (q.ndim - 2 - given.ndim + 1) + (True,) * (given.ndim - 1))
+    if biases.shape in of_values:
+        return Extra(biases, (False,) * (q.ndim - 2 - biases.ndim + 1) + (True,) * (biases.ndim - 1))
     lengths = tuple(pattern.shape[-2:])
-    if isinstance(bias, SparseTensor) or given.ndim > q.ndim or given.shape[-2:] != lengths:
+    if isinstance(bias, SparseTensor) or biases.ndim > q.ndim or biases.shape[-2:] != lengths:
         shapes = [*of_values, lengths, *([(*q.shape[:-2], *lengths)] if q.ndim > 2 else [])]
-        raise ShapeError(f"Expected biases of shape {' or '.join(map(str, shapes))}, but got {given.shape}.")
-    return Extra.of_dense(given, (*q.shape[:-2], *lengths), "bias")
+        raise ShapeError(f"Expected biases of shape {' or '.join(map(str, shapes))}, but got {biases.shape}.")
+    return Extra.of_dense(biases, (*q.shape[:-2], *lengths), "bias")
 
 
 def _dropout_of_weights(
@@ -131,8 +132,3 @@ def _check(
         raise ShapeError(f"Expected the number of key heads to divide the number of query heads, but got {shapes}.")
     if mask.ndim == 3 and (q.ndim < 3 or mask.shape[0] != q.shape[-3]):
         raise ShapeError(f"Expected a head of queries for each pattern of the mask, but got {shapes}.")
-
-
-def _may_agree(a: Any, b: Any) -> bool:
-    """Whether two patterns may have the same entries in the same order. Of dynamic patterns only types are compared."""
-    return bool(a.type == b.type)

@@ -37,7 +37,13 @@ def indirect_statement(planned: Planned, given: Mapping[str, object]) -> Indirec
 
     `given` are the tensors of a statement as the caller passed them. By `+=`, a composed one is planned as a plain one.
     """
-    statement, semiring = _statement(planned), planned.key[-1]
+    text, *stated = planned.key[:-3]
+    if stated:  # a statement, in which relations stand for indirect accesses
+        statement: Statement = stated[0]
+    else:
+        assignment = parse_einsum(text, [x.shape for x in planned.operands])
+        statement = Statement(assignment.target, (Product(1, assignment.factors),))
+    semiring = planned.key[-1]
     target, factors = statement.target, statement.terms[0].factors if len(statement.terms) == 1 else ()
     operands = dict(zip(factor_names(statement), planned.operands, strict=True))
     operands |= {name: x for name, x in given.items() if name in operands and isinstance(x, ComposedTensor)}
@@ -60,25 +66,15 @@ def indirect_statement(planned: Planned, given: Mapping[str, object]) -> Indirec
         return Access(names[access.tensor], tuple(used.get(str(index), index) for index in access.indices))
 
     product = tuple(values if factor is sparse[0] else rename_access(factor) for factor in factors)
-    made = Statement(rename_access(target), (Product(statement.terms[0].coefficient, product),), "+=")
-    return str(made), {**arrays, **{names[name]: x for name, x in operands.items()}}
-
-
-def _statement(planned: Planned) -> Statement:
-    """The statement that is planned, in which relations stand for indirect accesses."""
-    text, *stated = planned.key[:-3]
-    if stated:
-        statement: Statement = stated[0]
-        return statement
-    assignment = parse_einsum(text, [x.shape for x in planned.operands])
-    return Statement(assignment.target, (Product(1, assignment.factors),))
+    indirect = Statement(rename_access(target), (Product(statement.terms[0].coefficient, product),), "+=")
+    return str(indirect), {**arrays, **{names[name]: x for name, x in operands.items()}}
 
 
 def _fresh(name: str, taken: set[str]) -> str:
     """Take a name that is not taken: this one, or one with a number behind it."""
-    found = next(x for x in chain([name], (f"{name}{n}" for n in count(2))) if x not in taken)
-    taken.add(found)
-    return found
+    fresh = next(x for x in chain([name], (f"{name}{n}" for n in count(2))) if x not in taken)
+    taken.add(fresh)
+    return fresh
 
 
 def _in_slots(
@@ -131,11 +127,11 @@ def _tables(
     digits = [row.reshape(-1, *[1] * len(inner)) for row in outer]
     digits += np.indices((1, *part.inner), sparse=True)[1:]
     for dim, (row, size) in enumerate(zip(blocks.join(digits, shape), shape, strict=True)):
-        own = [n for n, level in enumerate(blocks.inner) if level.dim == dim]
-        lengths = [part.inner[n] for n in own]
+        in_block = [n for n, level in enumerate(blocks.inner) if level.dim == dim]
+        lengths = [part.inner[n] for n in in_block]
         every = np.full((part.slots, *lengths), -1, row.dtype)
         every[numbers] = np.where(row < size, row, -1).reshape(-1, *lengths)
         table, shared = every[: prod(sizes)].reshape(*sizes, *lengths), axes
         if len(axes) == 2 and blocks.outer[-1].dim != dim:  # the slots of a row, or of a group, share it
             table, shared = table[:, 0], axes[:1]
-        yield (*shared, *(inner[n] for n in own)), table
+        yield (*shared, *(inner[n] for n in in_block)), table

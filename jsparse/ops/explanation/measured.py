@@ -34,9 +34,9 @@ def recipe_formats(recipe: str) -> tuple[tuple[str, str], ...]:
         return _formats(read_recipe(recipe)[0], "dense")
     call = read_assembly(recipe)
     result = Parameters.read(call.params).type.format.name
-    found = dict.fromkeys(pair for term in call.terms for pair in _formats(term.problem, result))
+    pairs = dict.fromkeys(pair for term in call.terms for pair in _formats(term.problem, result))
     last = str(call.terms[0].problem.target), result
-    return (*(pair for pair in found if pair != last), last)
+    return (*(pair for pair in pairs if pair != last), last)
 
 
 def _formats(problem: Problem, result: str) -> tuple[tuple[str, str], ...]:
@@ -62,8 +62,15 @@ class MeasuredCalls:
     patterns: dict[int, Pattern] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
-        if not is_routine(self.recipe) and not is_assembly(self.recipe):
-            self.patterns.update(_existing(read_recipe(self.recipe)[0], self.bound.split()))
+        if is_routine(self.recipe) or is_assembly(self.recipe):
+            return
+        names, at = self.bound.split(), 0
+        for number, type_ in enumerate(read_recipe(self.recipe)[0].patterns):
+            count = sum(len(level.kind.arrays) for level in type_.levels)
+            pattern = pattern_named(names[at]) if count and at < len(names) else None
+            at += count
+            if pattern is not None:
+                self.patterns[number] = pattern
 
     def nbytes(self) -> int:
         """Return the bytes that one run moves if it moves each array once, counted as in `explain`.
@@ -110,13 +117,3 @@ def _positions(type_: PatternType, number: int, sizes: Sequence[int], shapes: di
         elif level.kind.is_full:
             count *= size
     return count
-
-
-def _existing(problem: Problem, names: Sequence[str]) -> Iterator[tuple[int, Pattern]]:
-    at = 0
-    for number, type_ in enumerate(problem.patterns):
-        count = sum(len(level.kind.arrays) for level in type_.levels)
-        found = pattern_named(names[at]) if count and at < len(names) else None
-        at += count
-        if found is not None:
-            yield number, found

@@ -85,11 +85,14 @@ def count_points(relations: Iterable[Relation]) -> int | None:
                 left.append(relation)
             else:
                 total *= int(relation.weights.sum())
-        if left:
-            joined = _join_smallest(left)
+        if left:  # join the smallest relation with the relation that shares the most variables with it
+            smallest = min(left, key=lambda relation: len(relation.weights))
+            others = [relation for relation in left if relation is not smallest]
+            partner = max(others, key=lambda relation: len(relation.columns.keys() & smallest.columns.keys()))
+            joined = _join(partner, smallest)
             if joined is None:
                 return None
-            left = joined
+            left = [*(relation for relation in others if relation is not partner), joined]
     return total
 
 
@@ -109,18 +112,6 @@ def _project(relation: Relation, kept: Sequence[IndexVar]) -> Relation | None:
     weights = np.zeros(len(first), np.int64)
     np.add.at(weights, group, relation.weights)
     return Relation({v: relation.columns[v][first] for v in kept}, weights)
-
-
-def _join_smallest(relations: list[Relation]) -> list[Relation] | None:
-    """Join the smallest relation with the relation that shares the most variables with it.
-
-    Returns the join and all other relations; None if `_join` returns None.
-    """
-    smallest = min(relations, key=lambda relation: len(relation.weights))
-    others = [relation for relation in relations if relation is not smallest]
-    partner = max(others, key=lambda relation: len(relation.columns.keys() & smallest.columns.keys()))
-    joined = _join(partner, smallest)
-    return None if joined is None else [*(r for r in others if r is not partner), joined]
 
 
 def _join(left: Relation, right: Relation) -> Relation | None:

@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from jax.extend.core import ClosedJaxpr, JaxprEqn
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
 from jsparse._compat import Primitive
 from jsparse.compiler.dtypes import is_complex
@@ -21,7 +21,7 @@ from jsparse.ops.explanation.traffic import Traffic, traffic_of_sum
 from jsparse.primitives.assembly import OutputPattern, assembly_order, plan_assembly
 from jsparse.primitives.chain.drafts import ChainError
 from jsparse.primitives.chain.execute import plan_chain
-from jsparse.primitives.chain.grouping import Step, groups, refusal
+from jsparse.primitives.chain.grouping import groups, refusal
 from jsparse.primitives.chain.translate import translate_jaxpr
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.elementwise_function import ElementwiseFunction
@@ -41,8 +41,8 @@ def spec_kernel(spec: Spec, dtypes: tuple[str, ...], title: str, **more: Any) ->
     """Explain an einsum's kernel. `dtypes` are real dtypes of the result and the factors (float32 for complex64)."""
     spec = flatten_spec(spec)
     plan, _ = plan_kernel(spec, dtypes)
-    given = {"formats": formats_of(plan.given, spec.walks), **more}
-    return ExplainedKernel(title, plan, pattern_texts(spec.walks), **given)
+    more = {"formats": formats_of(plan.given, spec.walks), **more}
+    return ExplainedKernel(title, plan, pattern_texts(spec.walks), **more)
 
 
 def in_reals(factors: Sequence[np.dtype], dtype: np.dtype) -> tuple[np.dtype, Sequence[np.dtype], int]:
@@ -81,21 +81,20 @@ def entries_kernel(entries: Entries, dtypes: tuple[str, ...], title: str, **more
     """Explain the kernel that finds the entries and the values of a sum of products at once. See `spec_kernel`."""
     plan = entries_plan(entries, dtypes)
     walks = entries.reached.walks
-    given = {"formats": formats_of(plan.given, walks, entries.result), "result": entries.result, **more}
-    return ExplainedKernel(title, plan, pattern_texts(walks), **given)
+    more = {"formats": formats_of(plan.given, walks, entries.result), "result": entries.result, **more}
+    return ExplainedKernel(title, plan, pattern_texts(walks), **more)
 
 
 def assembly_kernels(
     reached: OutputPattern, result: Pattern | DynamicType, title: str, **more: Any
 ) -> Iterator[ExplainedKernel]:
     """Yield the kernels that find a result's pattern before its values are computed."""
-    found = plan_assembly(reached, assembly_order(reached, result))
-    how = "in order" if found.is_ordered else "listed, then sorted"
-    for plan, numbers in zip(found.plans, found.walks, strict=True):
+    assembly = plan_assembly(reached, assembly_order(reached, result))
+    how = "in order" if assembly.is_ordered else "listed, then sorted"
+    for plan, numbers in zip(assembly.plans, assembly.walks, strict=True):
         walks = [reached.walks[n] for n in numbers]
-        formats = formats_of(plan.given, walks, result)
-        given = {"formats": formats, "result": result, **more}
-        yield ExplainedKernel(f"{title}, {how}", plan, pattern_texts(walks), **given)
+        own = {"formats": formats_of(plan.given, walks, result), "result": result, **more}
+        yield ExplainedKernel(f"{title}, {how}", plan, pattern_texts(walks), **own)
 
 
 def kernels_of(equation: JaxprEqn, place: Place) -> Iterator[ExplainedKernel]:
@@ -129,12 +128,12 @@ def access_formats(problem: Problem, patterns: Sequence[str], result: str) -> tu
     accesses = dict.fromkeys((*(access for s in problem.statements for access in s.reads), problem.target))
     lain_on = {type_.positions.pattern for type_ in problem.tensors if type_.positions is not None}
     bare = (n for n in range(len(patterns)) if n not in lain_on)
-    found = [(f"P{n}[{', '.join(problem.level_variables[n])}]", patterns[n]) for n in bare]
+    formats = [(f"P{n}[{', '.join(problem.level_variables[n])}]", patterns[n]) for n in bare]
     for access in accesses:
         on = problem.type_of[access.tensor].positions
         stored = result if access == problem.target else "dense"
-        found.append((str(access), stored if on is None else patterns[on.pattern]))
-    return tuple(found)
+        formats.append((str(access), stored if on is None else patterns[on.pattern]))
+    return tuple(formats)
 
 
 def _einsum(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
@@ -188,26 +187,18 @@ def _routine(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
     yield ExplainedKernel(f"{TITLES[name]}, by a routine", None, moves=_io_traffic(equation))
 
 
-def _io_traffic(equation: JaxprEqn) -> Traffic:
-    """Count the bytes of an equation's operands and results."""
-    given, made = (sum(bytes_of(var.aval) for var in of) for of in (equation.invars, equation.outvars))
-    return Traffic(operands=(("operands", given),), results=made, computes=False)
+def _io_traffic(equation: JaxprEqn | Jaxpr) -> Traffic:
+    """Count the bytes of the operands and results of an equation or of a jaxpr."""
+    read, written = (sum(bytes_of(var.aval) for var in of) for of in (equation.invars, equation.outvars))
+    return Traffic(operands=(("operands", read),), results=written, computes=False)
 
 
 def _dtype(aval: Any) -> np.dtype:
     return np.dtype(aval.dtype)
 
 
-def _nothing(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
-    """Yield no kernels, since XLA runs the operation."""
-    return iter(())
-
-
-Explain = Callable[[JaxprEqn], Iterator[ExplainedKernel]]
-
-
-def explain_fused(equation: JaxprEqn, others: Explain) -> Iterator[ExplainedKernel]:
-    """Explain the kernels of a fused operation. `others` explains an equation that is not part of a chain."""
+def explain_fused(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
+    """Explain the kernels of a fused operation, also of equations that are not part of a chain."""
     closed = equation.params["closed"]
     if refusal(closed) is None:
         yield _chain(closed, "")
@@ -216,12 +207,8 @@ def explain_fused(equation: JaxprEqn, others: Explain) -> Iterator[ExplainedKern
         if step.is_fused:
             yield _chain(step.closed, step.reason)
         else:
-            yield from _apart(step, others)
-
-
-def _apart(step: Step, others: Explain) -> Iterator[ExplainedKernel]:
-    for equation in step.closed.jaxpr.eqns:
-        yield from others(equation)
+            for inner in step.closed.jaxpr.eqns:
+                yield from kernels_of(inner, Place())
 
 
 def _chain(closed: ClosedJaxpr, cut: str) -> ExplainedKernel:
@@ -232,13 +219,8 @@ def _chain(closed: ClosedJaxpr, cut: str) -> ExplainedKernel:
     operations = ", ".join(f"{count} {name}" if count > 1 else name for name, count in names.items() if name != "name")
     count = len(chain.problem.statements)
     title = f"{operations} as one kernel of {count} statement{'s' * (count > 1)}"
-    moved = Traffic(
-        operands=(("operands", sum(bytes_of(aval) for aval in closed.in_avals)),),
-        results=sum(bytes_of(aval) for aval in closed.out_avals),
-        computes=False,
-    )
-    patterns = tuple(repr(walk.pattern) for walk in chain.walks)
-    return ExplainedKernel(title, None, patterns, moves=moved, fused=plan_chain(chain), cut=cut and f"then {cut}")
+    patterns, moves = pattern_texts(chain.walks), _io_traffic(closed.jaxpr)
+    return ExplainedKernel(title, None, patterns, moves=moves, fused=plan_chain(chain), cut=cut and f"then {cut}")
 
 
 def explain_map(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
@@ -264,12 +246,11 @@ def explain_softmax(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
     is_softmax = equation.primitive is not logsumexp_p
     over, pattern = equation.params["over"], spec.walks[0].pattern
     values, *index = (bytes_of(var.aval) for var in equation.invars)
-    is_static = isinstance(pattern, Pattern)
     moves = Traffic(
         operands=(("values", values),),
         index=pattern.nbytes() if isinstance(pattern, Pattern) else sum(index),
         results=sum(bytes_of(var.aval) for var in equation.outvars),
-        by_capacity=not is_static,
+        by_capacity=not isinstance(pattern, Pattern),
         computes=False,
     )
     access, kept = spec.access("A", spec.factors[0]), variables_without(spec, over)
@@ -294,6 +275,6 @@ EXPLAINED: dict[Primitive, Callable[[JaxprEqn], Iterator[ExplainedKernel]]] = {
     map_p: explain_map,
     softmax_p: explain_softmax,
     logsumexp_p: explain_softmax,
-    fused_p: lambda equation: explain_fused(equation, lambda inner: EXPLAINED.get(inner.primitive, _nothing)(inner)),
+    fused_p: explain_fused,
 }
 """For each primitive, the function that explains its equations."""

@@ -17,8 +17,8 @@ from jsparse._compat import live_jaxpr
 from jsparse.base.dataclass import dataclass
 from jsparse.ops.explanation import html
 from jsparse.ops.explanation.kernel import ExplainedKernel, Place
-from jsparse.ops.explanation.primitives import kernels_of
-from jsparse.ops.explanation.traffic import Traffic, as_bytes, memory_bandwidth
+from jsparse.ops.explanation.primitives import bytes_of, kernels_of
+from jsparse.ops.explanation.traffic import Traffic, as_bytes, as_count, memory_bandwidth
 
 COLUMNS = ("", "kernel", "formats", "place", "runs", "multiply-adds", "moves", "estimated cost")
 
@@ -78,11 +78,10 @@ class ProgramExplanation:
     @property
     def _title(self) -> str:
         if not self.kernels:
-            count = _count(self.equations, "equation")
-            return f"{self.name} has no sparse operation of jsparse among its {count}"
+            return f"{self.name} has no sparse operation of jsparse among its {as_count(self.equations, 'equation')}"
         limit = Traffic(operands=(("all", self.nbytes),)).limit(memory_bandwidth())
         return (
-            f"{self.name} has {_count(len(self.kernels), 'sparse operation')}\n"
+            f"{self.name} has {as_count(len(self.kernels), 'sparse operation')}\n"
             f"one run{self._conditions} moves {as_bytes(self.nbytes)}; {limit}{self._exchange_summary}"
         )
 
@@ -114,27 +113,21 @@ def program_explainer(function: Callable[..., Any]) -> Callable[..., ProgramExpl
     """Make a function that traces `function` on its arguments, and explains the program."""
 
     def explain_on(*args: Any, **kwargs: Any) -> ProgramExplanation:
-        jaxpr = live_jaxpr(_trace(function, args, kwargs))
-        found = list(_equations(jaxpr, Place()))
-        kernels = tuple(kernel for equation, place in found for kernel in kernels_of(equation, place))
-        collectives = [e for e, _ in found if e.primitive.name in COLLECTIVES]
-        exchanges = tuple((e.primitive.name, _result_bytes(e)) for e in collectives)
+        if hasattr(function, "trace") and hasattr(function, "lower"):  # it is jitted, and knows the static arguments
+            closed: ClosedJaxpr = function.trace(*args, **kwargs).jaxpr
+        else:
+            closed = jax.make_jaxpr(function)(*args, **kwargs)
+        equations = list(_equations(live_jaxpr(closed), Place()))
+        kernels = tuple(kernel for equation, place in equations for kernel in kernels_of(equation, place))
+        exchanges = tuple(
+            (equation.primitive.name, sum(bytes_of(var.aval) for var in equation.outvars))
+            for equation, _ in equations
+            if equation.primitive.name in COLLECTIVES
+        )
         name = getattr(function, "__name__", type(function).__name__)
-        return ProgramExplanation(name, kernels, len(found), exchanges)
+        return ProgramExplanation(name, kernels, len(equations), exchanges)
 
     return explain_on
-
-
-def _result_bytes(equation: Any) -> int:
-    return sum(v.aval.size * v.aval.dtype.itemsize for v in equation.outvars)
-
-
-def _trace(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> ClosedJaxpr:
-    """Trace a function on these arguments. If it is jitted, its method `trace` knows the static arguments."""
-    if hasattr(function, "trace") and hasattr(function, "lower"):
-        jaxpr: ClosedJaxpr = function.trace(*args, **kwargs).jaxpr
-        return jaxpr
-    return jax.make_jaxpr(function)(*args, **kwargs)
 
 
 def _equations(jaxpr: Jaxpr, place: Place) -> Iterator[tuple[JaxprEqn, Place]]:
@@ -172,10 +165,6 @@ def _jaxprs(param: object) -> Iterator[Jaxpr | ClosedJaxpr]:
     elif isinstance(param, tuple | list):
         for part in param:
             yield from _jaxprs(part)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def runs_of(kernel: ExplainedKernel) -> int:

@@ -142,6 +142,11 @@ def as_bytes(count: int) -> str:
     return f"{count} bytes"
 
 
+def as_count(number: int, what: str) -> str:
+    """Format a number of things: "1 kernel", "2 kernels"."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def as_time(seconds: float) -> str:
     """Format a number of seconds in a decimal unit."""
     unit, scale = ("s", 1.0) if seconds >= 0.9995 else ("ms", 1e3) if seconds >= 1e-4 else ("µs", 1e6)
@@ -169,9 +174,9 @@ def _points(problem: Problem, patterns: Sequence[Stored], numbers: Sequence[int]
     names = [problem.level_variables[n] for n in numbers]
     alone = len(numbers) == 1
     if len(known) == len(numbers) and not (alone and len(set(names[0])) == len(names[0])):
-        found = count_points(_relation(*pair) for pair in zip(known, names, strict=True))
-        if found is not None:
-            return found, None
+        points = count_points(_relation(*pair) for pair in zip(known, names, strict=True))
+        if points is not None:
+            return points, None
     if alone:
         return _entries(problem, numbers[0], patterns[numbers[0]]), None
     numbers = _of_factors(problem, numbers)
@@ -193,11 +198,12 @@ def _of_factors(problem: Problem, numbers: Sequence[int]) -> Sequence[int]:
 
     In this case the target most likely stores all points that the other patterns reach.
     """
-    own = problem.type_of[problem.target.tensor].positions
-    others = [n for n in numbers if own is None or n != own.pattern]
+    target = problem.type_of[problem.target.tensor].positions
+    if target is None:
+        return numbers
+    others = [n for n in numbers if n != target.pattern]
     bound = {v for n in others for v in problem.walks[n]}
-    is_bound = own is not None and bound.issuperset(problem.walks[own.pattern])
-    return others if is_bound else numbers
+    return others if bound.issuperset(problem.walks[target.pattern]) else numbers
 
 
 def _entries(problem: Problem, number: int, pattern: Stored | DynamicType) -> int:
@@ -225,19 +231,18 @@ def _elements_to_read(
     walked = {v for n in statement.patterns for v in problem.level_variables[n]}
     variables = dict.fromkeys(access.variables())
     by_entries = [v for v in variables if v in walked]
-    found = [_extent(problem, by_entries)]
     carrying = (n for n in statement.patterns if by_entries and {*by_entries} <= {*problem.level_variables[n]})
-    found += [_tuples(problem, patterns[n], n, by_entries) for n in carrying]
-    return min(found) * _extent(problem, [v for v in variables if v not in walked])
+    bounds = [_extent(problem, by_entries), *(_tuples(problem, patterns[n], n, by_entries) for n in carrying)]
+    return min(bounds) * _extent(problem, [v for v in variables if v not in walked])
 
 
 def _tuples(problem: Problem, pattern: Stored | DynamicType, number: int, variables: Sequence[IndexVar]) -> int:
     """Return the number of distinct tuples of these variables that a pattern stores, or an upper bound."""
     names = problem.level_variables[number]
     if isinstance(pattern, Pattern) and pattern.nse <= LARGEST and set(variables) != set(names):
-        found = _relation(pattern, names).tuples(variables)
-        if found is not None:
-            return found
+        count = _relation(pattern, names).tuples(variables)
+        if count is not None:
+            return count
     return _entries(problem, number, pattern)
 
 

@@ -138,22 +138,19 @@ def distinct(key: jax.Array, rows: int, size: int, count: int) -> np.ndarray:
     if not rows or not count:
         return np.zeros((rows, count), np.int64)
     if size <= CROWDED * count:
-        return _draw_distinct(key, rows, size, count)
+        words = _bits(key, (2, rows, size)).astype(np.uint64)
+        first = np.argpartition(words[0] << np.uint64(32) | words[1], count - 1, axis=1)[:, :count]
+        return np.sort(first.astype(np.int64), axis=1)
     # A set is the first `count` distinct numbers of a row of draws. At most one draw in four repeats an earlier one, so
     # nearly all rows have enough. The others are drawn again, which favours no numbers over others.
-    found, left = np.empty((rows, count), np.int64), np.arange(rows)
-    while len(left):
-        key, own = jax.random.split(key)
-        enough, sets = _first_distinct(_draw_below(own, len(left), count + count // 2 + SPARE, size), count)
-        found[left[enough]] = sets
-        left = left[~enough]
-    return found
-
-
-def _draw_distinct(key: jax.Array, rows: int, size: int, count: int) -> np.ndarray:
-    words = _bits(key, (2, rows, size)).astype(np.uint64)
-    first = np.argpartition(words[0] << np.uint64(32) | words[1], count - 1, axis=1)[:, :count]
-    return np.sort(first.astype(np.int64), axis=1)
+    drawn, missing = np.empty((rows, count), np.int64), np.arange(rows)
+    while len(missing):
+        key, of_round = jax.random.split(key)
+        candidates = _draw_below(of_round, len(missing), count + count // 2 + SPARE, size)
+        enough, sets = _first_distinct(candidates, count)
+        drawn[missing[enough]] = sets
+        missing = missing[~enough]
+    return drawn
 
 
 def _draw_below(key: jax.Array, rows: int, draws: int, size: int) -> np.ndarray:

@@ -64,19 +64,19 @@ def _tokens(tokens: Any, size: int) -> np.ndarray:
                 f"but got {shorten(count)}."
             )
         return row_numbers(count)
-    given = host_array(tokens, "the tokens of jsparse.pattern.global_ to be integers")
-    if given.size and (given.ndim != 1 or given.dtype.kind not in "iu"):
+    indices = host_array(tokens, "the tokens of jsparse.pattern.global_ to be integers")
+    if indices.size and (indices.ndim != 1 or indices.dtype.kind not in "iu"):
         raise ShapeError(
             f"Expected the tokens of jsparse.pattern.global_ to be a number or a sequence of integers, but got shape "
-            f"{given.shape} of {given.dtype}."
+            f"{indices.shape} of {indices.dtype}."
         )
-    outside = (given < 0) | (given >= size)
+    outside = (indices < 0) | (indices >= size)
     if outside.any():
         raise ShapeError(
             f"Expected the tokens of jsparse.pattern.global_ to lie in [0, {size}), the rows that are columns, too, "
-            f"but got {given[outside][0]}."
+            f"but got {indices[outside][0]}."
         )
-    return np.unique(given.astype(np.int64))
+    return np.unique(indices.astype(np.int64))
 
 
 def full(shape: int | Sequence[int], *, format: FormatLike | None = None) -> Pattern:

@@ -35,8 +35,7 @@ def format_of_result(
     """Return `format` if it is given, else the format that all tensors share, else the default."""
     if format is not None:
         return Format.plain(format, len(shape))
-    own = {tensor.format for tensor in tensors}
-    if len(own) == 1 and tensors[0].ndim == len(shape):
+    if len({tensor.format for tensor in tensors}) == 1 and tensors[0].ndim == len(shape):
         return without_ranges(tensors[0].format)
     return default_in(shape, entries)
 
@@ -61,30 +60,23 @@ def _remaining(format: Format, parts: tuple[int, ...], listed: frozenset[int]) -
     kept = [level for level in format.levels if parts[level.dim]]
     if not format.is_dense and all(level.kind.is_full for level in kept):
         return Format.of("coo", sum(parts))
-    ending = kept[-1:] if kept and _is_torn(format, kept[-1], parts) else []
+    ending: list[
+        Level
+    ] = []  # a last level with gaps stores what is not selected if levels with coordinates are removed
+    if kept and kept[-1].kind.has_gaps:
+        removed = (x for x in format.levels[format.levels.index(kept[-1]) + 1 :] if not parts[x.dim])
+        ending = kept[-1:] if any(not level.kind.is_full for level in removed) else []
     offsets = [0, *accumulate(parts)]
     kinds: list[LevelKind] = []
     dims: list[int] = []
     for level in kept:
         torn = level.dim in listed and not (level.kind.is_full or level.kind.has_coordinates)
         first = COMPRESSED if torn or level in ending else level.kind
-        rest = SINGLETON if not level.unique or first.is_branchless else first
+        others = SINGLETON if not level.unique or first.is_branchless else first
         for n in range(parts[level.dim]):
-            kinds.append(_below(kinds[-1:], rest if n else first))
+            kind = others if n else first
+            # A singleton level needs a level above without gaps.
+            kinds.append(COMPRESSED if kind.is_branchless and (not kinds or kinds[-1].has_gaps) else kind)
             dims.append(offsets[level.dim] + n)
     followed = [*(kind.is_branchless for kind in kinds[1:]), False]
     return Format(tuple(Level(k, dim, unique=not below) for k, dim, below in zip(kinds, dims, followed, strict=True)))
-
-
-def _is_torn(format: Format, last: Level, parts: Sequence[int]) -> bool:
-    """Whether the last remaining level would store entries that are not selected.
-
-    This is so if the level has gaps, and if a level below it that is not dense is removed.
-    """
-    below = format.levels[format.levels.index(last) + 1 :]
-    return last.kind.has_gaps and not all(level.kind.is_full for level in below if not parts[level.dim])
-
-
-def _below(above: Sequence[LevelKind], kind: LevelKind) -> LevelKind:
-    """Return the kind of a level below `above`. A singleton level becomes compressed unless `above` has no gaps."""
-    return COMPRESSED if kind.is_branchless and (not above or above[0].has_gaps) else kind

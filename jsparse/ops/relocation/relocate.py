@@ -66,7 +66,12 @@ def relocate(tensors: Sequence[SparseTensor], relocation: Relocation) -> SparseT
     PatternError if the format cannot store the entries.
     """
     sizes_of(relocation.shape)
-    _check_largest(relocation)
+    largest = max(one.largest for one in relocation.maps)
+    if largest >= 2**63:
+        raise ShapeError(
+            f"Expected positions that an int64 counts, but those of shape {shorten(relocation.shape)} reach "
+            f"{float(largest):.3g}. Reshape in steps whose merged dimensions have fewer than 2**63 elements."
+        )
     known = all(isinstance(tensor.pattern, Pattern) for tensor in tensors)
     carried = _count_carried_levels(tensors, relocation)
     if known and (joined := _join_without_sort(tensors, relocation)) is not None:
@@ -74,23 +79,20 @@ def relocate(tensors: Sequence[SparseTensor], relocation: Relocation) -> SparseT
     if known:
         return _static(tensors, relocation, carried)
     if relocation.is_wide:
-        reached = max(*relocation.shape, *(one.largest for one in relocation.maps))
+        reached = max(*relocation.shape, largest)
         check_width(np.dtype(np.int64), f"a dynamic tensor with positions up to {reached:,}")
     if relocation.capacity is not None and all(map(_can_be_static, tensors)):
         target = split_format(relocation.format, relocation.shape, carried)
         type_ = _type_of(target, relocation.capacity).transposed(target.axes)
-        arrays, values = _join_without_sort(tensors, relocation) or _relocate_on_host(tensors, relocation, carried)
+        parts = _join_without_sort(tensors, relocation)
+        if parts is None:
+            moved: Any = _static([tensor.static() for tensor in tensors], relocation, carried)
+            parts = moved.pattern.arrays, moved.values
+        arrays, values = parts
         if len(values) <= type_.nse:
             pattern = DynamicPattern(type_, tuple(on_device(pad_arrays(type_, arrays))))
             return SparseTensor._wrap(pad_values(values, type_.nse), pattern)
     return _dynamic(tuple(map(_with_leaves, tensors)), relocation, carried)
-
-
-def _relocate_on_host(tensors: Sequence[SparseTensor], relocation: Relocation, carried: int) -> _Parts:
-    """Compute the index arrays and the values of the result from tensors that are all known."""
-    made = _static([tensor.static() for tensor in tensors], relocation, carried)
-    assert isinstance(made.pattern, Pattern)
-    return made.pattern.arrays, made.values
 
 
 def _join_without_sort(tensors: Sequence[SparseTensor], relocation: Relocation) -> _Parts | None:
@@ -98,10 +100,10 @@ def _join_without_sort(tensors: Sequence[SparseTensor], relocation: Relocation) 
     if not all(isinstance(one, Offset) for one in relocation.maps):
         return None
     parts = [as_stored(tensor.pattern) for tensor in tensors]
-    made = join_parts(parts, relocation.maps, relocation.shape, relocation.format)
-    if made is None:
+    joined = join_parts(parts, relocation.maps, relocation.shape, relocation.format)
+    if joined is None:
         return None
-    arrays, gather = made
+    arrays, gather = joined
     values = [tensor.values for tensor in tensors]
     block = 1 if gather is None else prod(relocation.shape[dim] for dim in relocation.format.trailing_dims)
     return arrays, gather_blocks(values, gather, block, jnp.result_type(*values), [part.nse for part in parts])
@@ -118,15 +120,6 @@ def _can_be_static(tensor: SparseTensor) -> bool:
 def _type_of(target: Lead, capacity: int) -> DynamicType:
     """The dynamic type of a result whose block dimensions come last."""
     return dynamic_type(target.shape, target.format, capacity // max(target.elements, 1)).extended(target.block)
-
-
-def _check_largest(relocation: Relocation) -> None:
-    largest = max(one.largest for one in relocation.maps)
-    if largest >= 2**63:
-        raise ShapeError(
-            f"Expected positions that an int64 counts, but those of shape {shorten(relocation.shape)} reach "
-            f"{float(largest):.3g}. Reshape in steps whose merged dimensions have fewer than 2**63 elements."
-        )
 
 
 def _count_carried_levels(tensors: Sequence[SparseTensor], relocation: Relocation) -> int:
@@ -166,15 +159,15 @@ def _move_patterns(
 ) -> tuple[Pattern, np.ndarray | None, int]:
     """Return the result's pattern, the block of the tensors in each of its blocks, and the elements of a block."""
     target = split_format(relocation.format, relocation.shape, carried)
-    found, picks, counts, wide = [], [], [], relocation.is_wide
+    moved, picks, counts, wide = [], [], [], relocation.is_wide
     for whole_pattern, one in zip(patterns, relocation.maps, strict=True):
         lead = split_format(whole_pattern.format, whole_pattern.shape, carried)
         pattern = lead_pattern(whole_pattern, lead)
         rows, picked = _move_rows(pattern, lead, one, target, wide)
-        found.append(rows)
+        moved.append(rows)
         picks.append(picked)
         counts.append(pattern.nse)
-    whole = [rows[0] if len(rows) == 1 else np.concatenate(rows) for rows in zip(*found, strict=True)]
+    whole = [rows[0] if len(rows) == 1 else np.concatenate(rows) for rows in zip(*moved, strict=True)]
     pattern, built = Pattern.from_rows(whole, target.shape, target.format)
     gather = _compose_gather(None if built.is_identity else built.gather(), picks, counts)
     if target.block:
@@ -248,8 +241,8 @@ def _dynamic(tensors: tuple[SparseTensor, ...], relocation: Relocation, carried:
     capacity = relocation.capacity
     if capacity is None:
         capacity = coords.shape[1] * target.elements * prod(target.shape[dim] for dim in target.format.trailing_dims)
-    made = from_traced_coords(coords, blocks.reshape(-1, *target.block), _type_of(target, capacity))
-    return made._propagate_overflow(*(tensor.pattern for tensor in tensors)).transpose(target.axes)
+    moved = from_traced_coords(coords, blocks.reshape(-1, *target.block), _type_of(target, capacity))
+    return moved._propagate_overflow(*(tensor.pattern for tensor in tensors)).transpose(target.axes)
 
 
 def _move_entries(

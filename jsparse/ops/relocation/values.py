@@ -58,7 +58,10 @@ def gather_blocks(
         return whole
     if not whole.size or not len(gather):
         return jnp.zeros(len(gather) * block, dtype)
-    return _by_relation(whole, gather, block)
+    if block == 1:
+        return evaluate("C[q] = V[G[q]]", V=whole, G=gather)  # type: ignore[return-value]
+    blocks: Any = evaluate("C[q, t] = V[G[q], t]", V=whole.reshape(-1, block), G=gather)
+    return blocks.reshape(-1)
 
 
 def _on_host(values: Sequence[np.ndarray], gather: np.ndarray | None, block: int) -> np.ndarray:
@@ -72,10 +75,3 @@ def _on_host(values: Sequence[np.ndarray], gather: np.ndarray | None, block: int
     blocks = whole.reshape(-1, block)[np.maximum(gather, 0)]
     blocks[gather < 0] = 0
     return blocks.reshape(-1)
-
-
-def _by_relation(values: jax.Array, gather: np.ndarray, block: int) -> jax.Array:
-    if block == 1:
-        return evaluate("C[q] = V[G[q]]", V=values, G=gather)  # type: ignore[return-value]
-    out: Any = evaluate("C[q, t] = V[G[q], t]", V=values.reshape(-1, block), G=gather)
-    return out.reshape(-1)
