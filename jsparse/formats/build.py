@@ -169,26 +169,30 @@ def build(
     count = len(coords[0]) if coords else 0
     if not coords:
         return Built((), 1, count, None, None, None, None)
+    order = list(format.order)
     if sorted_by is None:
-        suffix = format.ndim if _increase([(coords[dim], shape[dim]) for dim in format.order]) else 0
+        suffix = format.ndim if _increase([(coords[dim], shape[dim]) for dim in order]) else 0
     else:
-        suffix = _count_sorted_levels(format, sorted_by)
+        # A stable sort by the other levels leaves the entries in the order of the `suffix` innermost levels.
+        above = (n for n in range(len(order)) if [d for d in sorted_by if d not in order[:n]] == order[n:])
+        suffix = len(order) - next(above, len(order))
     try:
-        if suffix == format.ndim and (made := build_sorted(coords, shape, format)) is not None:
-            _check_unique(format, made[0])
-            given = coords if sorted_by is None else ()  # arrays of the caller, who may write to them
-            arrays = tuple(array.copy() if any(array is row for row in given) else array for array in made[0])
-            return Built(arrays, made[1], count, None, made[2], None, None)
+        if suffix == format.ndim and (in_order := build_sorted(coords, shape, format)) is not None:
+            index_arrays, nse, slots = in_order
+            _check_unique(format, index_arrays)
+            shared = coords if sorted_by is None else ()  # arrays of the caller, who may write to them
+            arrays = tuple(array.copy() if any(array is row for row in shared) else array for array in index_arrays)
+            return Built(arrays, nse, count, None, slots, None, None)
         with working(f"sorting {count:,} entries", is_long=count > LONG):
-            found = _native.assemble(list(coords), level_tuples(shape, format), suffix)
+            assembled = _native.assemble(list(coords), level_tuples(shape, format), suffix)
     except OverflowError as error:
         check_nse(int(float(str(error))), format, shape)
         raise
     except MemoryError as error:
         raise without_memory(error, format, shape) from error
-    if found is None:
+    if assembled is None:
         raise OutsideError
-    arrays, nse, first, group_slots, extra, extra_group = found
+    arrays, nse, first, group_slots, extra, extra_group = assembled
     _check_unique(format, arrays)
     return Built(arrays, nse, count, first, group_slots, extra, extra_group)
 
@@ -217,26 +221,15 @@ def build_summed(
         return None
     try:
         with working(f"sorting {len(values):,} entries", is_long=len(values) > LONG):
-            found = _native.accumulate(list(coords), level_tuples(shape, format), np.require(values, None, ["C", "A"]))
+            values = np.require(values, None, ["C", "A"])
+            summed = _native.accumulate(list(coords), level_tuples(shape, format), values)
     except MemoryError as error:
         raise without_memory(error, format, shape) from error
-    if found is None:
+    if summed is None:
         return None
-    arrays, _, sums = found
+    arrays, _, sums = summed
     _check_unique(format, arrays)
     return arrays, sums
-
-
-def _count_sorted_levels(format: Format, sorted_by: Sequence[int]) -> int:
-    """Return the number of innermost levels by which entries that are sorted by `sorted_by` need not be sorted.
-
-    A stable sort by the levels above leaves the entries in the order of the innermost levels.
-    """
-    order = list(format.order)
-    for known in range(len(order)):
-        if [dim for dim in sorted_by if dim not in order[:known]] == order[known:]:
-            return len(order) - known
-    return 0
 
 
 def compare_neighbours(keys: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -308,23 +301,23 @@ def build_sorted(
         return None
     dtype = np.dtype(np.int32 if max(*shape, len(rows[0])) < 2**31 else np.int64)
     arrays: list[np.ndarray] = []
-    parents, own = 1, _Positions(None)
+    parents, positions = 1, _Positions(None)
     for chain in format.chains:
         first = format.levels[chain[0]]
         columns = [rows[format.levels[at].dim] for at in chain]
         if first.kind.is_full:
-            own = own.below_dense(columns[0], shape[first.dim])
+            positions = positions.below_dense(columns[0], shape[first.dim])
             parents *= shape[first.dim]
             if parents > _MOST:
                 return None
             continue
         last = chain[-1] == format.ndim - 1
-        start = None if last else own.starts(columns)
-        arrays.append(own.pointers(parents, start, len(columns[0]), dtype))
+        start = None if last else positions.starts(columns)
+        arrays.append(positions.pointers(parents, start, len(columns[0]), dtype))
         arrays += [column if start is None else column[start] for column in columns]
         parents = len(arrays[-1])
-        own = _Positions(None if last or start is None else _number_groups(start, dtype), is_entry=last)
-    slots = None if own.is_entry else own.of_entries(len(rows[0]))
+        positions = _Positions(None if last or start is None else _number_groups(start, dtype), is_entry=last)
+    slots = None if positions.is_entry else positions.of_entries(len(rows[0]))
     return arrays, parents, slots
 
 
@@ -377,8 +370,8 @@ def level_sizes(shape: Sequence[int], format: Format, arrays: Sequence[np.ndarra
     sizes: list[int] = []
     stored, positions = iter(arrays), 1
     for level in format.levels:
-        own = list(islice(stored, len(level.kind.arrays)))
-        positions = level.kind.positions(positions, shape[level.dim], own)
+        of_level = list(islice(stored, len(level.kind.arrays)))
+        positions = level.kind.positions(positions, shape[level.dim], of_level)
         sizes.append(positions)
     return tuple(sizes)
 
@@ -389,21 +382,13 @@ def coordinate_rows(
     """Return the coordinates of all slots, an array of `dtype` per dimension. Some may be index arrays, not copies."""
     if not shape:
         return []
-    found = _last_chain_coordinates(format, arrays)
+    by_dim, chain = dict[int, np.ndarray](), format.chains[-1]
+    if format.levels[chain[0]].kind.has_coordinates:  # the last arrays are the chain's coordinates, one for each slot
+        stored = arrays[len(arrays) - len(chain) :]
+        by_dim = {format.levels[level].dim: row for level, row in zip(chain, stored, strict=True)}
     nse = level_sizes(shape, format, arrays)[-1]
-    wanted = [dim not in found for dim in range(len(shape))]
-    if any(wanted):
-        rows = _native.expand(list(arrays), level_tuples(shape, format), nse, wanted, dtype == np.int64)
-        found.update({dim: row for dim, row in enumerate(rows) if row is not None})
-    return [found[dim] for dim in range(len(shape))]
-
-
-def _last_chain_coordinates(format: Format, arrays: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
-    """Map each dimension of the last chain to its array of coordinates, one per slot; {} if there is no such array.
-
-    A chain is a level and the singletons below it.
-    """
-    last = format.chains[-1]
-    if not format.levels[last[0]].kind.has_coordinates:
-        return {}
-    return {format.levels[level].dim: row for level, row in zip(last, arrays[len(arrays) - len(last) :], strict=True)}
+    missing = [dim not in by_dim for dim in range(len(shape))]
+    if any(missing):
+        rows = _native.expand(list(arrays), level_tuples(shape, format), nse, missing, dtype == np.int64)
+        by_dim.update({dim: row for dim, row in enumerate(rows) if row is not None})
+    return [by_dim[dim] for dim in range(len(shape))]

@@ -62,8 +62,8 @@ def radix_fault(levels: Sequence[DigitLevel], names: Sequence[str]) -> tuple[int
     digit has no size. `names` has the name of each dimension.
     """
     for dim in dict.fromkeys(level.dim for level in levels):
-        own = [n for n, level in enumerate(levels) if level.dim == dim]
-        numbers = sorted(own, key=lambda n: (levels[n].stride, levels[n].size is None))
+        of_dim = [n for n, level in enumerate(levels) if level.dim == dim]
+        numbers = sorted(of_dim, key=lambda n: (levels[n].stride, levels[n].size is None))
         name, stride = names[dim], 1
         for n in numbers:
             level = levels[n]
@@ -147,8 +147,8 @@ class Blocks:
     def round_up(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The size of each dimension, rounded up to whole blocks."""
         sizes = self.sizes(shape)
-        own = ([size for x, size in zip(self.levels, sizes, strict=True) if x.dim == dim] for dim in range(self.ndim))
-        return tuple(map(prod, own))
+        pairs = list(zip(self.levels, sizes, strict=True))
+        return tuple(prod(size for level, size in pairs if level.dim == dim) for dim in range(self.ndim))
 
     def is_ragged(self, shape: Sequence[int]) -> bool:
         """Whether blocks at the end exceed the shape, so that they have padding."""
@@ -176,9 +176,9 @@ class Blocks:
         padded = [size * x.stride for x, size in zip(self.levels, self.sizes(shape), strict=True)]
         dtype = np.dtype(np.int64 if max(padded, default=0) > np.iinfo(np.int32).max else np.int32)
         rows: dict[int, np.ndarray] = {}
-        for level, own in zip(self.levels, digits, strict=True):
-            own = own.astype(dtype, copy=False)
-            part = own if level.stride == 1 else own * dtype.type(level.stride)
+        for level, digit in zip(self.levels, digits, strict=True):
+            digit = digit.astype(dtype, copy=False)
+            part = digit if level.stride == 1 else digit * dtype.type(level.stride)
             rows[level.dim] = rows[level.dim] + part if level.dim in rows else part
         return [rows[dim] for dim in range(self.ndim)]
 

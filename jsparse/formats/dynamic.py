@@ -46,8 +46,8 @@ class DynamicType(Levelled):
     @property
     def orders(self) -> tuple[tuple[int, ...], ...]:
         """The orders of levels in which the pattern is stored: its own order, then those of its transposed indices."""
-        own = self.format.order
-        return tuple(tuple(own.index(dim) for dim in type_.format.order) for type_ in (self, *self.derived))
+        order = self.format.order
+        return tuple(tuple(order.index(dim) for dim in type_.format.order) for type_ in (self, *self.derived))
 
     def with_order(self, order: tuple[int, ...]) -> DynamicType:
         """The transposed index that has this storage order."""
@@ -57,7 +57,7 @@ class DynamicType(Levelled):
     def level_sizes(self) -> tuple[int, ...]:
         """The capacity of each level, in positions."""
         core = self.nse // max(self._inner_size, 1)
-        found: list[int] = []
+        sizes: list[int] = []
         parents = reached = 1
         levels = self.format.levels
         for number, (level, below) in enumerate(zip(levels, (*levels[1:], None), strict=True)):
@@ -67,8 +67,8 @@ class DynamicType(Levelled):
             entries = min(core, reached) if level.unique and not shares else core
             last = number + 1 == len(levels) - self.format.trailing_dense
             parents = level.kind.capacity(parents, extent, entries, last=last)
-            found.append(parents)
-        return tuple(found)
+            sizes.append(parents)
+        return tuple(sizes)
 
     @cached_property
     def array_lengths(self) -> tuple[int, ...]:
@@ -120,12 +120,12 @@ def index_operands(
     Primitives take the arrays in this order. After the index arrays of each transposed index come its `gather`, which
     moves values to the order of the transposed index, and its `scatter`, which moves them back.
     """
-    found: list[tuple[str, int, np.dtype]] = list(type_.index_leaves)
+    operands: list[tuple[str, int, np.dtype]] = list(type_.index_leaves)
     for other in derived:
         dtype = slots_dtype(other, other.nse)
-        found += [(f"{what} of the transposed index", length, own) for what, length, own in other.index_leaves]
-        found += [(f"slots {verb} by the transposed index", other.nse, dtype) for verb in ("gathered", "scattered")]
-    return tuple(found)
+        operands += [(f"{what} of the transposed index", length, own) for what, length, own in other.index_leaves]
+        operands += [(f"slots {verb} by the transposed index", other.nse, dtype) for verb in ("gathered", "scattered")]
+    return tuple(operands)
 
 
 def sufficient_nse(type_: DynamicType, format: Format) -> int:
@@ -177,21 +177,21 @@ def in_use(type_: DynamicType, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray
     left, kept, positions = iter(arrays), list[np.ndarray](), 1
     for level, capacity in zip(type_.format.levels, type_.level_sizes, strict=True):
         parents, extent = positions, type_.shape[level.dim]
-        own = list(islice(left, len(level.kind.arrays)))
+        of_level = list(islice(left, len(level.kind.arrays)))
         if level.kind.has_pointers:
-            own[0] = own[0][: parents + 1]
-        positions = level.kind.positions(parents, extent, own)
+            of_level[0] = of_level[0][: parents + 1]
+        positions = level.kind.positions(parents, extent, of_level)
         if positions > capacity:
             raise PatternError(
                 f"Expected at most {capacity:,} positions in the level of dimension {level.dim}, the capacity for "
                 f"nse={type_.nse:,}, but there are {positions:,}. Give a larger nse."
             )
-        roles = zip(level.kind.arrays, own, strict=True)
+        roles = zip(level.kind.arrays, of_level, strict=True)
         kept += [array[: array_length(role, parents, positions)] for role, array in roles]
     return tuple(kept)
 
 
 def trim(type_: DynamicType, arrays: Sequence[np.ndarray]) -> Pattern:
     """The static pattern of the entries in use. Raises PatternError as `trim_arrays` does."""
-    own = trim_arrays(type_, arrays).arrays
-    return Pattern._of_valid(type_.shape, type_.format, tuple(map(np.array, own)))
+    trimmed = trim_arrays(type_, arrays).arrays
+    return Pattern._of_valid(type_.shape, type_.format, tuple(map(np.array, trimmed)))

@@ -336,8 +336,8 @@ def _of_rank(format: Format | ComposedFormat, ndim: int) -> Format | ComposedFor
     return format
 
 
-def digit_format(levels: Sequence[DigitLevel]) -> Format:
-    """The plain format of the space of levels, whose dimension n has the digits of level n."""
+def digit_format(levels: Sequence[DigitLevel | Level]) -> Format:
+    """The plain format of the space of levels, whose dimension n has the digits, or coordinates, of level n."""
     return Format(tuple(Level(level.kind, n, level.unique) for n, level in enumerate(levels)))
 
 
@@ -355,14 +355,14 @@ def blocks_of(format: Format | ComposedFormat) -> Blocks:
 def permutation(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
     """Convert `axes` to a tuple of non-negative ints. Raises FormatError if they do not permute `ndim` dimensions."""
     try:
-        found = tuple(operator.index(axis) for axis in axes)
+        dims = tuple(operator.index(axis) for axis in axes)
     except TypeError as error:
         raise FormatError(
             f"Expected a permutation of the dimensions 0 to {ndim - 1}, but got {short_repr(axes)}."
         ) from error
-    wrapped = tuple(axis + ndim if -ndim <= axis < 0 else axis for axis in found)
+    wrapped = tuple(axis + ndim if -ndim <= axis < 0 else axis for axis in dims)
     if sorted(wrapped) != list(range(ndim)):
-        raise FormatError(f"Expected a permutation of the dimensions 0 to {ndim - 1}, but got {shorten(found)}.")
+        raise FormatError(f"Expected a permutation of the dimensions 0 to {ndim - 1}, but got {shorten(dims)}.")
     return wrapped
 
 

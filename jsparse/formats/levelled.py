@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from jsparse.formats.format import Format, permutation
-from jsparse.formats.levels import Level
+from jsparse.formats.format import Format, digit_format, permutation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -64,7 +63,7 @@ class Levelled:
         True
         """
         levels = self.format.levels[: self.format.ndim - self.format.trailing_dense]
-        format = Format(tuple(Level(level.kind, n, level.unique) for n, level in enumerate(levels)))
+        format = digit_format(levels)
         return self if format == self.format else self._with_levels(tuple(self.shape[x.dim] for x in levels), format)
 
     def transposed(self, axes: Sequence[int]) -> Self:

@@ -54,7 +54,10 @@ def levels_of_name(name: str, ndim: int) -> tuple[Level, ...]:
         raise FormatError(
             f"Expected at least 1 dimension for the format {name}, but the tensor has none. Give no format."
         )
-    return _coo(ndim) if name == "coo" else _all_compressed(ndim)
+    if name != "coo" or ndim == 1:
+        return _all_compressed(ndim)
+    inner = (Level(SINGLETON, dim, unique=False) for dim in range(1, ndim - 1))
+    return (Level(COMPRESSED, 0, unique=False), *inner, Level(SINGLETON, ndim - 1))
 
 
 def short_name(levels: tuple[Level, ...]) -> str | None:
@@ -70,13 +73,6 @@ def default_levels(ndim: int) -> tuple[Level, ...]:
     """
     check_dimensions(ndim)
     return _MATRICES["csr"] if ndim == 2 else _all_compressed(ndim)
-
-
-def _coo(ndim: int) -> tuple[Level, ...]:
-    if ndim == 1:
-        return _all_compressed(1)
-    inner = (Level(SINGLETON, dim, unique=False) for dim in range(1, ndim - 1))
-    return (Level(COMPRESSED, 0, unique=False), *inner, Level(SINGLETON, ndim - 1))
 
 
 def _all_compressed(ndim: int) -> tuple[Level, ...]:

@@ -6,7 +6,7 @@ import hashlib
 import threading
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -38,9 +38,6 @@ from jsparse.formats.validate import (
     sizes_of,
     split_coordinates,
 )
-
-if TYPE_CHECKING:
-    pass
 
 _interned: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 _lock = hold_over_forks(threading.Lock())
@@ -82,10 +79,10 @@ class Pattern(Owned, KnownArrays, SetOperators):
         if isinstance(format, str):
             format = Format.plain(format, len(shape))
         sizes = parse_shape(shape, format)
-        given = [np.asarray(array) if np.size(array) else np.zeros(np.shape(array), np.int32) for array in arrays]
-        check_arrays(sizes, format, given)
-        dtype = _dtype(sizes, level_sizes(sizes, format, given), given)
-        return cls._of_valid(sizes, format, tuple(np.array(array, dtype, order="C") for array in given))
+        arrays = [np.asarray(array) if np.size(array) else np.zeros(np.shape(array), np.int32) for array in arrays]
+        check_arrays(sizes, format, arrays)
+        dtype = _dtype(sizes, level_sizes(sizes, format, arrays), arrays)
+        return cls._of_valid(sizes, format, tuple(np.array(array, dtype, order="C") for array in arrays))
 
     @classmethod
     def of_arrays(cls, shape: Sequence[int], format: Format, arrays: Sequence[np.ndarray]) -> Self:
@@ -100,10 +97,10 @@ class Pattern(Owned, KnownArrays, SetOperators):
         Raises PatternError for the first fault.
         """
         sizes = parse_shape(shape, format)
-        given = tuple(map(np.asarray, arrays))
-        check_arrays(sizes, format, given)
-        dtype = _dtype(sizes, level_sizes(sizes, format, given), given)
-        return cls._of_valid(sizes, format, tuple(np.require(array, dtype, ["C", "A"]) for array in given))
+        arrays = tuple(map(np.asarray, arrays))
+        check_arrays(sizes, format, arrays)
+        dtype = _dtype(sizes, level_sizes(sizes, format, arrays), arrays)
+        return cls._of_valid(sizes, format, tuple(np.require(array, dtype, ["C", "A"]) for array in arrays))
 
     @classmethod
     def _of_valid(
@@ -215,9 +212,9 @@ class Pattern(Owned, KnownArrays, SetOperators):
         Raises PatternError and FormatError as `from_rows` does.
         """
         sizes = parse_shape(shape, format)
-        found = build_summed(as_index_rows(rows), values, sizes, format)
-        if found is not None:
-            return cls._of_valid(sizes, format, found[0]), found[1]
+        summed = build_summed(as_index_rows(rows), values, sizes, format)
+        if summed is not None:
+            return cls._of_valid(sizes, format, summed[0]), summed[1]
         pattern, built = cls.from_rows(rows, sizes, format)
         return pattern, built.sum_per_slot(values)
 
@@ -311,8 +308,8 @@ class Pattern(Owned, KnownArrays, SetOperators):
                 f"Expected patterns of one shape at both sides of {symbol}, but got {self.shape} and {other.shape}."
             )
         operands = (Stored(pattern.shape, pattern.format, pattern.arrays) for pattern in (self, other))
-        found = combine(KEPT[symbol], *operands)
-        return self._of_valid(found.shape, found.format, found.arrays)
+        result = combine(KEPT[symbol], *operands)
+        return self._of_valid(result.shape, result.format, result.arrays)
 
     def _array_of(self, level: int, role: str) -> np.ndarray:
         if (level, role) not in self.format.arrays:
@@ -379,9 +376,9 @@ def hash_arrays(arrays: tuple[np.ndarray, ...]) -> bytes:
 
 def find_pattern(digest: str) -> Pattern | None:
     """Find the existing pattern, or the core of an existing pattern, with this digest; None if there is none."""
-    found: Pattern | None = _interned.get(digest)
-    if found is None:
+    pattern: Pattern | None = _interned.get(digest)
+    if pattern is None:
         living = (reference() for reference in _interned.valuerefs())  # a list: other threads may intern meanwhile
-        cores = (pattern.core for pattern in living if pattern is not None)
-        found = next((core for core in cores if core.digest == digest), None)
-    return found
+        cores = (other.core for other in living if other is not None)
+        pattern = next((core for core in cores if core.digest == digest), None)
+    return pattern

@@ -78,7 +78,7 @@ class Progressions:
 
     def _coordinates(self, total: int, dtype: np.dtype) -> np.ndarray:
         """Compute all coordinates: start + step * (e - f) for entry e of a progression whose first entry is f."""
-        starts, counts = (_by_parent(x) for x in (self.starts, self.counts))
+        starts, counts = (x[0] if len(x) == 1 else x.T.ravel() for x in (self.starts, self.counts))  # parent by parent
         steps = np.resize(np.array(self.steps, dtype), len(starts)) if set(self.steps) - {1} else None
         if len(starts) > 1 and not counts.all():
             filled = counts > 0
@@ -94,8 +94,3 @@ class Progressions:
             before = np.zeros_like(before)
         coordinates += np.repeat((starts - before).astype(dtype), counts)
         return coordinates
-
-
-def _by_parent(x: np.ndarray) -> np.ndarray:
-    """The elements of an array (n, parents), parent by parent."""
-    return x[0] if len(x) == 1 else x.T.ravel()

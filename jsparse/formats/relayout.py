@@ -143,9 +143,11 @@ class Relayout(Owning):
 
     def _find_target_slots(self) -> np.ndarray:
         """Find the target slot of each source entry, by merging the entries of both patterns."""
-        given = self.source.rows() if self.digits is None else self.digits.split(self.source.rows())
-        rows = [np.concatenate(pair) for pair in zip(self.target.rows(), given, strict=True)]
-        built = build(rows, self.target.shape, _nonrepeating(self.target.format))
+        entries = self.source.rows() if self.digits is None else self.digits.split(self.source.rows())
+        rows = [np.concatenate(pair) for pair in zip(self.target.rows(), entries, strict=True)]
+        # A format with the same slots that can store any set of entries: levels that are not dense become compressed.
+        levels = (x if x.kind.is_full else Level(COMPRESSED, x.dim) for x in self.target.format.levels)
+        built = build(rows, self.target.shape, Format(tuple(levels)))
         if built.nse != self.target.nse:
             raise PatternError(
                 f"Expected {self.target!r} to store every entry of {self.source!r}, "
@@ -271,24 +273,21 @@ def find_determined_levels(pattern: Formatted, order: Sequence[int]) -> tuple[bo
     stored = {*order} - {*pattern.format.trailing_dims}
     if len(stored) < 3 or not any(level.kind.is_branchless for level in pattern.format.levels):
         return (False,) * len(order)  # a transposed matrix has no level below two others
-    keys, found = _keys(pattern), list[bool]()
-    for at, dim in enumerate(order):
-        above = {*order[:at]}
-        found.append(dim in stored and any(key <= above for key in keys))
-    return tuple(found)
+    keys = _keys(pattern)
+    return tuple(dim in stored and any(key <= {*order[:at]} for key in keys) for at, dim in enumerate(order))
 
 
 def _keys(pattern: Formatted) -> list[frozenset[int]]:
     """Sets of dimensions in which no two entries have the same coordinates. Of a dynamic pattern only its format says
     something about them."""
     levels = pattern.format.levels[: pattern.format.ndim - pattern.format.trailing_dense]
-    found: list[frozenset[int]] = []
+    keys: list[frozenset[int]] = []
     for n in range(len(levels) - 1, 0, -1):
         if not levels[n].kind.is_branchless:
             break
         if all(level.unique for level in levels[:n]):
-            found.append(frozenset(level.dim for level in levels[:n]))
-    return [*found, *map(frozenset, _distinct(pattern))] if isinstance(pattern, Pattern) else found
+            keys.append(frozenset(level.dim for level in levels[:n]))
+    return [*keys, *map(frozenset, _distinct(pattern))] if isinstance(pattern, Pattern) else keys
 
 
 @memoize(maxsize=64)
@@ -297,14 +296,14 @@ def _distinct(pattern: Pattern) -> tuple[tuple[int], ...]:
 
     Other levels are not asked: they repeat coordinates in nearly all tensors, and it takes a pass over their arrays.
     """
-    found: list[tuple[int]] = []
+    dims: list[tuple[int]] = []
     for n in reversed(range(1, pattern.format.ndim - pattern.format.trailing_dense)):
         level = pattern.format.levels[n]
         if not level.kind.is_branchless:  # the levels above have fewer coordinates than there are entries
             break
         if _differ(pattern.coordinates(n), pattern.shape[level.dim]):
-            found.append((level.dim,))
-    return tuple(found)
+            dims.append((level.dim,))
+    return tuple(dims)
 
 
 def _differ(coordinates: np.ndarray, size: int) -> bool:
@@ -319,12 +318,6 @@ def _differ(coordinates: np.ndarray, size: int) -> bool:
     return int(np.count_nonzero(met)) == count
 
 
-def _nonrepeating(format: Format) -> Format:
-    """Return a format with the same slots that can store any set of entries: non-dense levels become compressed."""
-    levels = (level if level.kind.is_full else Level(COMPRESSED, level.dim) for level in format.levels)
-    return Format(tuple(levels))
-
-
 def reorder_entries(source: Pattern | Stored, format: Format) -> tuple[tuple[np.ndarray, ...], np.ndarray | None]:
     """Store a pattern's entries in another format. Returns the index arrays, and the gather that moves the values.
 
@@ -333,29 +326,16 @@ def reorder_entries(source: Pattern | Stored, format: Format) -> tuple[tuple[np.
 
     Some of the index arrays may belong to the source. Raises FormatError as `build` does.
     """
-    if _is_transposition(source.format, format):
+    is_by_rows = [level.kind for level in format.levels] == [DENSE, COMPRESSED]
+    is_reversed = is_by_rows and source.format.order == format.order[::-1]
+    if is_reversed and source.format.levels[-1].kind.has_coordinates:  # a matrix is transposed
+        keys, size = source.arrays[-1], source.shape[format.order[0]]
+        has_rows = source.format.name in ("csr", "csc")
         try:
-            *arrays, gather = _transpose_arrays(source, format.order[0])
+            rows = source.arrays[0] if has_rows else source.rows()[source.format.order[0]]
+            *arrays, gather = _native.transpose(keys, size, rows, has_rows)
         except MemoryError as error:
             raise without_memory(error, format, source.shape) from error
         return tuple(arrays), gather
     built = build(source.rows(), source.shape, format, sorted_by=source.format.order)
     return built.arrays, None if built.is_identity else built.gather()
-
-
-def _is_transposition(source: Format, target: Format) -> bool:
-    """Whether a conversion of a matrix reverses its levels, and the target is (dense, compressed).
-
-    The last level of the source must have coordinates.
-    """
-    kinds = tuple(level.kind for level in target.levels)
-    return (
-        kinds == (DENSE, COMPRESSED) and source.order == target.order[::-1] and source.levels[-1].kind.has_coordinates
-    )
-
-
-def _transpose_arrays(source: Pattern | Stored, dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    keys = source.arrays[-1]
-    if source.format.name in ("csr", "csc"):
-        return _native.transpose(keys, source.shape[dim], source.arrays[0], True)
-    return _native.transpose(keys, source.shape[dim], source.rows()[source.format.order[0]], False)

@@ -39,12 +39,12 @@ def read_pattern(data: bytes) -> Pattern:
     Raises PatternError if the bytes are damaged.
     """
     try:
-        head, _, rest = data.partition(b"\n")
+        head, _, body = data.partition(b"\n")
         header = json.loads(head)
         shape = sizes_of(header["shape"])
-        given = np.frombuffer(zlib.decompress(rest), np.dtype(header["dtype"]).newbyteorder("<"))
+        joined = np.frombuffer(zlib.decompress(body), np.dtype(header["dtype"]).newbyteorder("<"))
         bounds = [0, *accumulate(header["lengths"])]
-        arrays = [given[start:end].astype(header["dtype"]) for start, end in pairwise(bounds)]
+        arrays = [joined[start:end].astype(header["dtype"]) for start, end in pairwise(bounds)]
         pattern = Pattern.of_arrays(shape, Format.plain(header["format"], len(shape)), arrays)
         if pattern.digest != header["digest"]:
             raise PatternError("the index arrays are not those of the digest")

@@ -26,8 +26,8 @@ import numpy as np
 from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_memory
 from jsparse.errors import FormatError, PatternError
-from jsparse.formats.build import Built, build, coordinate_rows, index_dtype, level_sizes
-from jsparse.formats.format import Format
+from jsparse.formats.build import build, coordinate_rows, index_dtype, level_sizes
+from jsparse.formats.format import Format, digit_format
 from jsparse.formats.levels import COMPRESSED, DENSE, RANGE, Level, LevelKind, is_dense_cheap
 from jsparse.formats.progressions import Progressions
 
@@ -94,50 +94,36 @@ def combine(kept: Kept, first: Stored, second: Stored) -> Stored:
         if kept.both:
             return first
         raise PatternError("Expected patterns with dimensions: one without has one entry, which cannot be removed.")
-    blocks = _count_common_dense(first, second)
-    if blocks:
-        return _with_blocks(combine(kept, _core(first, blocks), _core(second, blocks)), first, blocks)
+    order, formats = first.format.order, (first.format, second.format)
+    blocks = min(first.format.ndim - 1, *(format.trailing_dense for format in formats))
+    if blocks and order == second.format.order:  # entries in these levels are kept or dropped as entire blocks
+        core = combine(kept, _core(first, blocks), _core(second, blocks))
+        outer = [Level(level.kind, order[level.dim], level.unique) for level in core.format.levels]
+        return Stored(first.shape, Format((*outer, *(Level(DENSE, dim) for dim in order[-blocks:]))), core.arrays)
     for method in (_of_runs, _filter_by_runs, _by_rows):
-        found = method(kept, first, second)
-        if found is not None:
-            return found
+        result = method(kept, first, second)
+        if result is not None:
+            return result
     return _select_from_union(kept, first, second)
-
-
-def _count_common_dense(first: Stored, second: Stored) -> int:
-    """Return the number of dense levels at the end that both patterns have in the same order of dimensions.
-
-    A set operation keeps or drops the entries in these levels as entire blocks.
-    """
-    if first.format.order != second.format.order:
-        return 0
-    return min(first.format.trailing_dense, second.format.trailing_dense, first.format.ndim - 1)
 
 
 def _core(stored: Stored, blocks: int) -> Stored:
     """Return the pattern without its last `blocks` levels, which store blocks. Dimension n of the result is level n."""
     levels = stored.format.levels[: stored.format.ndim - blocks]
     shape = tuple(stored.shape[level.dim] for level in levels)
-    format = Format(tuple(Level(level.kind, n, level.unique) for n, level in enumerate(levels)))
-    return Stored(shape, format, stored.arrays)
-
-
-def _with_blocks(core: Stored, like: Stored, blocks: int) -> Stored:
-    order = like.format.order
-    outer = [Level(level.kind, order[level.dim], level.unique) for level in core.format.levels]
-    return Stored(like.shape, Format((*outer, *(Level(DENSE, dim) for dim in order[-blocks:]))), core.arrays)
+    return Stored(shape, digit_format(levels), stored.arrays)
 
 
 def _of_runs(kept: Kept, first: Stored, second: Stored) -> Stored | None:
     """Compute the result for two patterns with the same parents and a run below each parent; None for others."""
     if first.format.order != second.format.order or not (first.has_runs and second.has_runs):
         return None
-    found = cut(first.runs, second.runs, kept)
+    pieces = cut(first.runs, second.runs, kept)
     *above, last = first.format.levels
-    runs = found.runs(first.shape)
-    if last.kind.is_full and found.total() == prod(first.shape):
+    runs = pieces.runs(first.shape)
+    if last.kind.is_full and pieces.total() == prod(first.shape):
         return first
-    kind, arrays = (COMPRESSED, found.to_compressed(first.shape)) if runs is None else (RANGE, runs)
+    kind, arrays = (COMPRESSED, pieces.to_compressed(first.shape)) if runs is None else (RANGE, runs)
     return Stored(first.shape, Format((*above, Level(kind, last.dim))), arrays)
 
 
@@ -179,8 +165,8 @@ def _by_rows(kept: Kept, first: Stored, second: Stored) -> Stored | None:
         return None
     format = Format((Level(DENSE, outer), Level(COMPRESSED, inner)))
     merged = merge_rows(kept, _in_rows(first, format), _in_rows(second, format), first.shape[inner])
-    found = Stored(first.shape, format, merged)
-    return found if format == first.format else _exactly(found.rows(), first, format.order)
+    result = Stored(first.shape, format, merged)
+    return result if format == first.format else _exactly(result.rows(), first, format.order)
 
 
 def _in_rows(stored: Stored, format: Format) -> tuple[np.ndarray, np.ndarray]:
@@ -203,24 +189,14 @@ def _select_from_union(kept: Kept, first: Stored, second: Stored) -> Stored:
     rows = [np.concatenate(pair) for pair in zip(first.rows(), second.rows(), strict=True)]
     format = exact_format(first.format)
     union = build(rows, first.shape, format)
-    stays = _mask_slots(kept, union, first.nse)
+    inputs = np.arange(union.nse) if union.first is None else union.first
+    stays = np.where(inputs < first.nse, kept.first, kept.second)
+    if union.extra_group is not None:  # an entry that both operands store is two inputs
+        stays[union.extra_group] = kept.both
     if stays.all() and format == first.format:
         return Stored(first.shape, format, union.arrays)
-    found = coordinate_rows(first.shape, format, union.arrays, rows[0].dtype)
-    return _exactly([row[stays] for row in found], first, format.order)
-
-
-def _mask_slots(kept: Kept, union: Built, first_count: int) -> np.ndarray:
-    """Whether each entry of the union is kept.
-
-    The first `first_count` inputs are entries of the first operand, the others are entries of the second operand.
-    An entry that both operands store is two inputs.
-    """
-    inputs = np.arange(union.nse) if union.first is None else union.first
-    stays = np.where(inputs < first_count, kept.first, kept.second)
-    if union.extra_group is not None:
-        stays[union.extra_group] = kept.both
-    return stays
+    entries = coordinate_rows(first.shape, format, union.arrays, rows[0].dtype)
+    return _exactly([row[stays] for row in entries], first, format.order)
 
 
 def _exactly(rows: Rows, like: Stored, order: Sequence[int]) -> Stored:
@@ -258,8 +234,8 @@ def exact_format(format: Format) -> Format:
 def without_ranges(format: Format) -> Format:
     """Make range levels compressed, and unique levels above singletons nonunique."""
     kinds = [COMPRESSED if level.kind.stores_runs else level.kind for level in format.levels]
-    found = _storable(kinds, format.levels)
-    return format if found == format else found  # formats that are one object are compared at once
+    exact = _storable(kinds, format.levels)
+    return format if exact == format else exact  # formats that are one object are compared at once
 
 
 def _storable(kinds: list[LevelKind], levels: tuple[Level, ...]) -> Format:
@@ -287,14 +263,14 @@ def merge_rows(kept: Kept, first: Merged, second: Merged, columns: int) -> Merge
     """Merge the rows of two matrices by a set operation. `columns` is the size of the inner dimension."""
     lhs, rhs = (_matrix(rows, columns) for rows in (first, second))
     if kept == Kept(first=True, both=True, second=True):
-        found = lhs + rhs
+        merged = lhs + rhs
     elif kept == Kept(first=False, both=True, second=False):
-        found = lhs.multiply(rhs)
+        merged = lhs.multiply(rhs)
     elif kept == Kept(first=True, both=False, second=False):
-        found = lhs > rhs
+        merged = lhs > rhs
     else:
-        found = lhs != rhs
-    return found.indptr, found.indices
+        merged = lhs != rhs
+    return merged.indptr, merged.indices
 
 
 def _matrix(rows: Merged, columns: int) -> Any:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Never, Self
+from typing import Any, Never, Self
 
 from jsparse.errors import DTypeError, NotYetSupportedError
 from jsparse.formats.methods import PatternMethods
-
-if TYPE_CHECKING:
-    pass
 
 
 class SetOperators(PatternMethods):
@@ -30,8 +27,7 @@ class SetOperators(PatternMethods):
         raise NotImplementedError
 
     def _apply_symbol(self, symbol: str, other: Any) -> Self:
-        found: Self = self._plain()._combine(symbol, other._plain() if isinstance(other, SetOperators) else other)
-        return found
+        return self._plain()._combine(symbol, other._plain() if isinstance(other, SetOperators) else other)
 
     def __or__(self, other: Self) -> Self:
         return self._apply_symbol("|", other)

@@ -104,22 +104,22 @@ def _split(pattern: Pattern | DynamicType, strides: Sequence[Strides]) -> tuple[
 @memoize(maxsize=256)
 def split_pattern(pattern: Pattern, strides: tuple[Strides, ...]) -> Pattern | None:
     """Split each dimension of a static pattern. Returns None if there is no such pattern of the same entries."""
-    found = _split(pattern, strides)
-    if found is None:
+    digits = _split(pattern, strides)
+    if digits is None:
         return None
     arrays = split_arrays(pattern.format, pattern.shape, strides, pattern.arrays)
-    return Pattern._of_valid(*found, tuple(map(np.asarray, arrays)))
+    return Pattern._of_valid(*digits, tuple(map(np.asarray, arrays)))
 
 
 def split_type(type_: DynamicType, strides: Sequence[Strides]) -> DynamicType | None:
     """Split each dimension of a dynamic pattern's type, as `split_pattern` does."""
-    found = _split(type_, strides)
-    if found is None:
+    digits = _split(type_, strides)
+    if digits is None:
         return None
-    split = DynamicType(*found, type_.nse)
+    split = DynamicType(*digits, type_.nse)
     # The digits of a level have its arrays: a level of few coordinates may have a lower capacity than others.
-    given = [n for n, level in zip(type_.level_sizes, type_.format.levels, strict=True) for _ in strides[level.dim]]
-    levels = zip(given, split.level_sizes, split.format.levels, strict=True)
+    sizes = [n for n, level in zip(type_.level_sizes, type_.format.levels, strict=True) for _ in strides[level.dim]]
+    levels = zip(sizes, split.level_sizes, split.format.levels, strict=True)
     is_alike = all(n == own for n, own, level in levels if not level.kind.is_full)
     return split if is_alike and split.index_dtype == type_.index_dtype else None
 
@@ -150,7 +150,7 @@ def split_arrays(
     format: Format, shape: Sequence[int], strides: Sequence[Strides], arrays: Sequence[Array]
 ) -> list[Array]:
     """Split the index arrays of a pattern in this format and shape. Their leading axes are batch axes."""
-    added, left, made = _count_added_rows(format, shape, strides), iter(arrays), list[Array]()
+    added, left, split = _count_added_rows(format, shape, strides), iter(arrays), list[Array]()
     assert added is not None
     for level in format.levels:
         stored = list(islice(left, len(level.kind.arrays)))
@@ -158,16 +158,16 @@ def split_arrays(
             pointers, other = stored
             other = other if level.kind.has_coordinates else _pad_end(other, added, "constant")
             stored, added = [_pad_end(pointers, added, "edge"), other], 0
-        own, size = strides[level.dim], shape[level.dim]
-        made += [*stored[:-1], *_digits(stored[-1], own, size)] if stored else []
-    return made
+        dim_strides, size = strides[level.dim], shape[level.dim]
+        split += [*stored[:-1], *_digits(stored[-1], dim_strides, size)] if stored else []
+    return split
 
 
 def join_arrays(
     format: Format, shape: Sequence[int], strides: Sequence[Strides], arrays: Sequence[Array]
 ) -> list[Array]:
     """Join digits: make the index arrays of a pattern in this format and shape. The inverse of `split_arrays`."""
-    added, left, made = _count_added_rows(format, shape, strides), iter(arrays), list[Array]()
+    added, left, joined = _count_added_rows(format, shape, strides), iter(arrays), list[Array]()
     dtype = index_dtype(shape, [x.shape[-1] for x in arrays])
     for level in format.levels:
         stored = [x.astype(dtype) for x in islice(left, len(level.kind.arrays))]
@@ -180,8 +180,8 @@ def join_arrays(
         if stored:
             for size in digit_sizes(shape[level.dim], strides[level.dim])[1:]:
                 stored[-1] = stored[-1] * dtype.type(size) + next(left).astype(dtype)
-        made += stored
-    return made
+        joined += stored
+    return joined
 
 
 def _digits(coordinates: Array, strides: Strides, size: int) -> list[Array]:

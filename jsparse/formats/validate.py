@@ -19,14 +19,13 @@ from jsparse.formats.levels import array_length
 
 def split_coordinates(coords: Any, shape: Sequence[int]) -> list[np.ndarray]:
     """Return the rows of the array `coords`, whose shape is (ndim, n). Raises PatternError for another shape."""
-    given = as_coordinates(coords)
-    ndim = len(shape)
-    if given.ndim != 2 or given.shape[0] != ndim:
+    array, ndim = as_coordinates(coords), len(shape)
+    if array.ndim != 2 or array.shape[0] != ndim:
         raise PatternError(
             f"Expected coordinates of shape ({ndim}, n), one row for each of the {ndim} dimensions of "
-            f"{shorten(tuple(shape))}, but got {given.shape}."
+            f"{shorten(tuple(shape))}, but got {array.shape}."
         )
-    return list(given)
+    return list(array)
 
 
 def as_coordinates(coords: Any) -> np.ndarray:
@@ -105,18 +104,18 @@ def check_arrays(shape: tuple[int, ...], format: Format, arrays: Sequence[np.nda
     stored = iter(arrays)
     size = 1
     for chain in format.chains:
-        own = [list(islice(stored, len(format.levels[level].kind.arrays))) for level in chain]
+        by_level = [list(islice(stored, len(format.levels[level].kind.arrays))) for level in chain]
         first = format.levels[chain[0]]
-        fault = first.kind.fault(size, shape[first.dim], own[0])
+        fault = first.kind.fault(size, shape[first.dim], by_level[0])
         if fault is not None:
             raise PatternError(f"Expected the {fault[0]} of level {chain[0]} {fault[1]}.")
-        size = check_nse(first.kind.positions(size, shape[first.dim], own[0]), format, shape)
+        size = check_nse(first.kind.positions(size, shape[first.dim], by_level[0]), format, shape)
         stored_levels = [n for n in chain if format.levels[n].kind.has_coordinates]
-        rows = [own[n - chain[0]][-1] for n in stored_levels]
+        rows = [by_level[n - chain[0]][-1] for n in stored_levels]
         for level, row in zip(stored_levels, rows, strict=True):
             _check_coordinates(level, row, size, shape[format.levels[level].dim])
         if first.kind.has_coordinates:
-            _check_order(format, chain, own[0][0], rows)
+            _check_order(format, chain, by_level[0][0], rows)
 
 
 def _well_formed(shape: tuple[int, ...], format: Format, arrays: Sequence[np.ndarray]) -> bool:
@@ -124,18 +123,14 @@ def _well_formed(shape: tuple[int, ...], format: Format, arrays: Sequence[np.nda
     stored = iter(arrays)
     size = 1
     for level in format.levels:
-        parents, own = size, list(islice(stored, len(level.kind.arrays)))
-        size = level.kind.positions(parents, shape[level.dim], own)
-        roles = zip(level.kind.arrays, own, strict=True)
+        parents, of_level = size, list(islice(stored, len(level.kind.arrays)))
+        size = level.kind.positions(parents, shape[level.dim], of_level)
+        roles = zip(level.kind.arrays, of_level, strict=True)
         if any(len(array) != array_length(role, parents, size) for role, array in roles):
             return False
     check_nse(size, format, shape)
     dtype = np.int32 if all(array.dtype == np.int32 for array in arrays) else np.int64
-    return not arrays or not _native.faults(
-        [_as_c(a, dtype) for a in arrays],
-        level_tuples(shape, format),
-        size,
-    )
+    return not arrays or not _native.faults([_as_c(a, dtype) for a in arrays], level_tuples(shape, format), size)
 
 
 def _as_c(array: np.ndarray, dtype: type) -> np.ndarray:

@@ -194,8 +194,8 @@ def autotune(
     seconds = _seconds(budget, text)
     options = {"nse": nse, "semiring": semiring, "preferred_element_type": preferred_element_type}
     options |= {"out_format": as_sparse_operand(out_format, "autotune", composed=True)}
-    given = tensors or {operand_name(n): x for n, x in enumerate(operands)}
-    named = {name: as_sparse_operand(x, "autotune", composed=True) for name, x in given.items()}
+    by_name = tensors or {operand_name(n): x for n, x in enumerate(operands)}
+    named = {name: as_sparse_operand(x, "autotune", composed=True) for name, x in by_name.items()}
     for name, x in named.items():
         if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(x)):
             raise ScheduleError(
@@ -225,13 +225,13 @@ def _tune(text: str, operands: Operands, run: Run, seconds: float, tick: Callabl
     final = _race([p.step for p in finalists], start + seconds, tick)
     _keep(finalists, final)
     timed = [(p.trial(own, final[0]), own) for p, own in zip(finalists, final, strict=True) if own]
-    first, *rest = [trial for trial, _ in timed]
+    first, *others = [trial for trial, _ in timed]
     faster = [trial for trial, own in timed if _is_faster(own, final[0])]
-    known = {(t.formats, t.schedules) for t in (first, *rest)}
+    known = {(t.formats, t.schedules) for t in (first, *others)}
     earlier = [p.trial(own, samples[0]) for p, own in zip(programs, samples, strict=True) if own]
     left = [t for t in earlier if (t.formats, t.schedules) not in known]
     by_ratio = attrgetter("ratio")
-    trials = (first, *sorted(rest, key=by_ratio), *sorted(left, key=by_ratio))
+    trials = (first, *sorted(others, key=by_ratio), *sorted(left, key=by_ratio))
     return Tuned(text, trials, min([first, *faster], key=by_ratio))
 
 
@@ -242,8 +242,8 @@ def _seconds(budget: str | float, text: str) -> float:
             f"Expected subscripts and operands as in autotune('ij,jk->ik', A, X), or a statement and named tensors, "
             f"but got {short_repr(text)}."
         )
-    found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(ms|s|min|)\s*", str(budget))
-    seconds = 0.0 if found is None else float(found[1]) * UNITS[found[2]]
+    match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(ms|s|min|)\s*", str(budget))
+    seconds = 0.0 if match is None else float(match[1]) * UNITS[match[2]]
     if not seconds or isinstance(budget, bool):
         raise ScheduleError(
             f"Expected budget= of autotune for '{shorten(text)}' to be a positive time, but got "
@@ -303,10 +303,10 @@ def _challengers(program: _Program) -> Iterator[tuple[float, str, Schedule]]:
         for candidate in cheapest_schedules(*kernel, CANDIDATES):
             with suppress(ScheduleError):
                 schedule = general(candidate)
-                found = wide_accumulation_plan(*kernel, schedule)
-                if found.schedule not in seen:
-                    seen.add(found.schedule)
-                    yield program.price - default.cost.total + found.cost.total, key, schedule
+                plan = wide_accumulation_plan(*kernel, schedule)
+                if plan.schedule not in seen:
+                    seen.add(plan.schedule)
+                    yield program.price - default.cost.total + plan.cost.total, key, schedule
 
 
 def _race(steps: Sequence[Callable[[], object]], end: float, tick: Callable[[int], None]) -> list[list[float]]:
@@ -358,7 +358,7 @@ def _finalists(programs: Sequence[_Program], samples: Sequence[Sequence[float]],
     """
     least = [min(own, default=inf) for own in samples]
     fastest = programs[least.index(min(least))]
-    found: list[_Program] = []
+    finalists: list[_Program] = []
     for operands in [programs[0].operands, *([] if fastest.operands is programs[0].operands else [fastest.operands])]:
         default, *others = (n for n, p in enumerate(programs) if p.operands is operands)
         faster = sorted((n for n in others if least[n] <= GAIN * least[default]), key=lambda n: -least[n])
@@ -366,8 +366,8 @@ def _finalists(programs: Sequence[_Program], samples: Sequence[Sequence[float]],
         for n in faster:
             best |= programs[n].schedules
         alone = next((programs[n] for n in faster if programs[n].schedules == best), None)
-        found += [programs[default], *([alone or _program(operands, run, best)] if best else [])]
-    return found
+        finalists += [programs[default], *([alone or _program(operands, run, best)] if best else [])]
+    return finalists
 
 
 def _keep(finalists: Sequence[_Program], samples: Sequence[Sequence[float]]) -> None:

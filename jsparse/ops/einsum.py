@@ -229,8 +229,8 @@ def _of_arrays(
     known = {n: x for n, x in enumerate(taken) if n not in array_arguments}
 
     def compute_einsum(*arrays: jax.Array) -> jax.Array:
-        given = dict(zip(array_arguments, arrays, strict=True))
-        ordered = ({**known, **given}[n] for n in range(count))
+        by_place = dict(zip(array_arguments, arrays, strict=True))
+        ordered = ({**known, **by_place}[n] for n in range(count))
         return jnp.einsum(*ordered, preferred_element_type=preferred, precision=precision, out_sharding=out_sharding)
 
     arrays = [taken[n] for n in array_arguments]

@@ -160,14 +160,15 @@ def _sum_by_semiring(
     """
     on = out_format if out_format == "dense" or is_sparse(out_format) else None
     whole = set(statement.target.variables())
-    found: list[SparseTensor | jax.Array] = []
+    results: list[SparseTensor | jax.Array] = []
     for term in sorted(statement.terms, key=lambda term: not whole.issubset(term.variables())):
         one = replace(statement, terms=(term,))
         named = {base_and_exponent(name)[0] for name in one.tensors()}
-        own = {name: x for name, x in tensors.items() if name in named}
-        sizes = found[0].shape if shape is None and found else shape  # a term that lacks an index is repeated along it
-        found.append(_plan_without_calls(text, one, ring, own, sizes, on, None, preferred, ()).run())
-    return _combine_terms(found, ring, out_format, nse)
+        of_term = {name: x for name, x in tensors.items() if name in named}
+        # A term that lacks an index is repeated along it.
+        sizes = results[0].shape if shape is None and results else shape
+        results.append(_plan_without_calls(text, one, ring, of_term, sizes, on, None, preferred, ()).run())
+    return _combine_terms(results, ring, out_format, nse)
 
 
 _ADD: dict[str, Callable[..., jax.Array]] = {
@@ -200,8 +201,8 @@ def _union(terms: Sequence[SparseTensor | jax.Array], out_format: OutFormat, nse
     indices = ", ".join(letters_of(terms[0].ndim))
     text = f"U[{indices}] = {' + '.join(f'P{n}[{indices}]' for n in range(len(terms)))}"
     patterns = {f"P{n}": x.pattern for n, x in enumerate(terms) if isinstance(x, SparseTensor)}
-    made: SparseTensor = plan_statement(text, parse_statement(text), patterns, out_format, nse).run()
-    return made
+    union: SparseTensor = plan_statement(text, parse_statement(text), patterns, out_format, nse).run()
+    return union
 
 
 def _convert_term(x: SparseTensor | jax.Array, ring: Semiring, out_format: OutFormat) -> Any:

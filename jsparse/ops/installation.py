@@ -48,8 +48,8 @@ def as_text(facts: dict[str, Section]) -> str:
     for title, section in facts.items():
         lines.append(title)
         for name, value in section.items():
-            first, *rest = _wrap_lines(value, WIDTH - width)
-            lines += [f"  {name:<{width - 2}}{first}", *(f"{'':<{width}}{line}" for line in rest)]
+            first, *others = _wrap_lines(value, WIDTH - width)
+            lines += [f"  {name:<{width - 2}}{first}", *(f"{'':<{width}}{line}" for line in others)]
     return "\n".join(lines)
 
 
@@ -90,8 +90,8 @@ def _jaxlibs_ffi() -> str:
     """Read the FFI version of jaxlib's XLA from a header file of jaxlib."""
     header = Path(str(jaxlib.__file__)).parent / "include/xla/ffi/api/c_api.h"
     text = header.read_text() if header.exists() else ""
-    found = [re.search(rf"#define XLA_FFI_API_{part} (\d+)", text) for part in ("MAJOR", "MINOR")]
-    return ".".join(part[1] if part else "?" for part in found)
+    parts = [re.search(rf"#define XLA_FFI_API_{part} (\d+)", text) for part in ("MAJOR", "MINOR")]
+    return ".".join(part[1] if part else "?" for part in parts)
 
 
 def _wrap_lines(value: Any, width: int) -> list[str]:
@@ -122,12 +122,12 @@ def _usable_threads() -> int:
 
 def _cpu_name() -> str:
     """The name that the system gives the CPU, such as "Apple M2" or "AMD EPYC 9R14"."""
-    found = None
+    name = None
     with suppress(OSError):
         if sys.platform == "darwin":
             command = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
-            found = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+            name = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
         else:
             stated = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-            found = stated[1] if stated else None
-    return found or platform.processor() or platform.machine()
+            name = stated[1] if stated else None
+    return name or platform.processor() or platform.machine()

@@ -46,11 +46,11 @@ def entry_counts(drawn: Drawn, most: int) -> np.ndarray:
     grid = min(prod(above), most), min(columns, most)
     counts = np.zeros(prod(grid), np.int64)
     for start in range(0, coords.shape[1], AT_ONCE):
-        own = coords[:, start : start + AT_ONCE].astype(np.float64)
-        row = np.zeros(own.shape[1])
-        for size, along in zip(above, own, strict=False):
+        part = coords[:, start : start + AT_ONCE].astype(np.float64)
+        row = np.zeros(part.shape[1])
+        for size, along in zip(above, part, strict=False):
             row = row * size + along
-        column = own[-1] if pattern.ndim else row
+        column = part[-1] if pattern.ndim else row
         cells = [
             np.minimum((x * (n / size)).astype(np.int64), n - 1)
             for x, n, size in zip((row, column), grid, (prod(above), columns), strict=True)
@@ -62,9 +62,9 @@ def entry_counts(drawn: Drawn, most: int) -> np.ndarray:
 def _static(drawn: Drawn) -> Pattern:
     """Return the static pattern of the entries in use. Raises PatternError for index arrays that are traced."""
     if isinstance(drawn, SparseTensor):
-        found = drawn.pattern if isinstance(drawn.pattern, Pattern) else drawn.static().pattern
-        assert isinstance(found, Pattern)
-        return found
+        pattern = drawn.pattern if isinstance(drawn.pattern, Pattern) else drawn.static().pattern
+        assert isinstance(pattern, Pattern)
+        return pattern
     if isinstance(drawn, Pattern):
         return drawn
     if not drawn.concrete:

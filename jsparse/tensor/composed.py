@@ -99,8 +99,8 @@ class Part:
     @cached_property
     def digest(self) -> str:
         """A digest of the metadata and of a static pattern's index arrays."""
-        given = f"{self.format.blocks} {self.format.rule} {self.inner} {self.slots} {self.pattern.digest}"
-        return sha256(given.encode()).hexdigest()
+        text = f"{self.format.blocks} {self.format.rule} {self.inner} {self.slots} {self.pattern.digest}"
+        return sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -210,8 +210,7 @@ class Composition(Owning, SetOperators):
         left = list(patterns)
         if not left:
             return self
-        found = [left.pop(0) if isinstance(part.pattern, DynamicType) else part.pattern for part in self.parts]
-        return _with_outer(self, found)
+        return _with_outer(self, [left.pop(0) if isinstance(p.pattern, DynamicType) else p.pattern for p in self.parts])
 
     def static_part(self) -> Composition:
         """The composition with the types of dynamic patterns in their places, as pytrees hold it."""
@@ -334,8 +333,8 @@ class ComposedTensor(SparseTensor):
 
         A static part in a plain format is a plain tensor.
         """
-        own = zip(self.pattern.split(self.values), self.pattern.parts, strict=True)
-        return tuple(_of_part(values, part, self.shape) for values, part in own)
+        pairs = zip(self.pattern.split(self.values), self.pattern.parts, strict=True)
+        return tuple(_of_part(values, part, self.shape) for values, part in pairs)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _restored, (pack_leaf(self.values), self.pattern)
@@ -406,8 +405,8 @@ def _bytes(static: Composition) -> bytes:
         pattern = part.pattern
         is_static = isinstance(pattern, Pattern)
         data = pattern_bytes(pattern) if isinstance(pattern, Pattern) else type_bytes(pattern)  # type: ignore[arg-type]
-        own = {"static": is_static, "pattern": b64encode(data).decode(), "slots": part.slots}
-        parts.append({**format_values(part.format), **own})
+        values = {"static": is_static, "pattern": b64encode(data).decode(), "slots": part.slots}
+        parts.append({**format_values(part.format), **values})
     return json.dumps({"shape": static.shape, "parts": parts}).encode()
 
 
@@ -415,10 +414,10 @@ def _read(data: bytes) -> Composition:
     """Read a composition from bytes that `_bytes` wrote. Raises PatternError if they are damaged."""
     header = json.loads(data)
     shape, parts = sizes_of(header["shape"]), list[Part]()
-    for own in header["parts"]:
-        read = read_pattern if own["static"] else read_type
-        pattern = read(b64decode(own["pattern"]))
-        parts.append(Part.of(read_format(own, len(shape)), pattern, int(own["slots"]), shape))
+    for values in header["parts"]:
+        read = read_pattern if values["static"] else read_type
+        pattern = read(b64decode(values["pattern"]))
+        parts.append(Part.of(read_format(values, len(shape)), pattern, int(values["slots"]), shape))
     return Composition(shape, tuple(parts))
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -41,9 +41,6 @@ from jsparse.primitives.padding import Padding, in_use, mask_invalid, padding_of
 from jsparse.tensor.gradient_index import GradientIndex, mark_of
 from jsparse.tensor.pickled_arrays import pack_leaf, unpack_leaf
 from jsparse.tensor.tangent_index import as_tangent_index
-
-if TYPE_CHECKING:
-    pass
 
 
 class DigestKey(jax.tree_util.GetAttrKey):  # type: ignore[misc]  # jax does not type it
@@ -160,7 +157,7 @@ class DynamicPattern(Levelled, SetOperators):
     def count(self) -> jax.Array:
         """The true number of slots in use, an integer array; it exceeds `nse` after an overflow."""
         if self.type.limit is None:
-            return self._lead(self.nse, self.index_dtype)
+            return np.full(self.lead, self.nse, self.index_dtype)  # type: ignore[return-value]
         last, _ = self.type.limit
         return self._at_end(lambda end: end * self.type.slots_below(last))
 
@@ -168,7 +165,7 @@ class DynamicPattern(Levelled, SetOperators):
     def overflowed(self) -> jax.Array | bool:
         """Whether the true count exceeds the capacity: a bool array, with an element for each pattern of a batch."""
         if self.type.limit is None:
-            return self._lead(False, np.bool_)
+            return np.full(self.lead, False)  # type: ignore[return-value]
         _, capacity = self.type.limit
         return self._at_end(lambda end: end > capacity)
 
@@ -177,12 +174,8 @@ class DynamicPattern(Levelled, SetOperators):
         pointers = self.last_pointers
         if not is_on_host(pointers):
             return function(pointers[..., -1])
-        found = function(np.asarray(pointers)[..., -1:])  # an array, whose dtype a number does not change
-        return on_device([found.reshape(found.shape[:-1])], [pointers])[0]
-
-    def _lead(self, value: Any, dtype: Any) -> Any:
-        """Make an array that repeats the value for each pattern of a batch."""
-        return np.full(self.lead, value, dtype)
+        ends = function(np.asarray(pointers)[..., -1:])  # an array, whose dtype a number does not change
+        return on_device([ends.reshape(ends.shape[:-1])], [pointers])[0]
 
     @property
     def lead(self) -> tuple[int, ...]:
@@ -421,8 +414,8 @@ def unflatten_pattern(type_: DynamicType, children: Iterable[Any]) -> DynamicPat
     """Make a pattern with these children, which may be anything: tracers, shapes or sentinels."""
     arrays, derived = children
     if type(arrays) is tuple and arrays and type(arrays[0]) is GradientIndex:
-        first, *rest = arrays
-        return DynamicPattern(type_, (first.array, *rest), derived, first.mark)
+        first, *others = arrays
+        return DynamicPattern(type_, (first.array, *others), derived, first.mark)
     return DynamicPattern(type_, arrays, derived)
 
 

@@ -37,8 +37,8 @@ def map_slots(function: Callable[..., Any], pattern: Pattern | DynamicPattern, *
         values = _compute_known(function, pattern, arrays)
         check_numbers(values.dtype, "an elementwise function to give numbers")
         return values
-    found, constants = trace_elementwise(function, [_scalar(x) for x in arrays])
-    return _bind_map(found, pattern, (*arrays, *(jnp.asarray(x) for x in constants)))
+    traced, constants = trace_elementwise(function, [_scalar(x) for x in arrays])
+    return _bind_map(traced, pattern, (*arrays, *(jnp.asarray(x) for x in constants)))
 
 
 def jit_map(function: Callable[..., Any], pattern: Pattern | DynamicPattern, *arrays: Any, **options: Hashable) -> Any:
@@ -110,8 +110,8 @@ def _is_rare_length(length: int) -> bool:
 def _at_round_length(function: Callable[..., Any], length: int, arrays: Sequence[jax.Array]) -> jax.Array:
     """Pad arrays to one of a few lengths, and call an elementwise function on them. Each length has one program."""
     whole = _round_length(length)
-    found = function(*(x if x.ndim == 0 else pad_values(x, whole, neutral(x.dtype)) for x in arrays))
-    return first(found, length) if jnp.ndim(found) else found
+    result = function(*(x if x.ndim == 0 else pad_values(x, whole, neutral(x.dtype)) for x in arrays))
+    return first(result, length) if jnp.ndim(result) else result
 
 
 def _round_length(length: int) -> int:
@@ -137,12 +137,8 @@ def _is_elementwise(function: Callable[..., Any], arrays: Sequence[jax.Array]) -
         return True
     _, constants = trace_elementwise(function, [_scalar(x) for x in arrays])
     with suppress(TypeError):  # not every callable can be referenced weakly
-        _elementwise[number] = weakref.ref(key, partial(_forget, number))
+        _elementwise[number] = weakref.ref(key, lambda _: _elementwise.pop(number, None))
     return not any(isinstance(x, jax.core.Tracer) for x in constants)
-
-
-def _forget(number: int, _: object) -> None:
-    _elementwise.pop(number, None)
 
 
 def _full(values: jax.Array, pattern: Pattern | DynamicPattern) -> jax.Array:

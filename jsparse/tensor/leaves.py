@@ -91,10 +91,10 @@ def with_sound_leaves(tensor: T, name: Name) -> T:
     Raises LeafError if a leaf is missing, or does not have the shape and dtype that the pattern requires.
     """
     check_leaves(tensor, name)
-    given: object = tensor.values
-    if type(given) is not np.ndarray:
+    values: object = tensor.values
+    if type(values) is not np.ndarray:
         return tensor
-    values = jax_array(given, f"the values of {_text(name)} to be numbers")
+    values = jax_array(values, f"the values of {_text(name)} to be numbers")
     return type(tensor)._wrap(values, tensor.pattern)
 
 

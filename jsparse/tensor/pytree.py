@@ -37,8 +37,8 @@ def register(cls: type[Valued]) -> None:
 def add_to_flax(cls: type[Valued]) -> None:
     """Let Flax know a class of tensors, also in modules that are imported later."""
     _classes.append(cls)
-    for found, introduce in _introduced:
-        introduce(found, cls)
+    for module_attribute, introduce in _introduced:
+        introduce(module_attribute, cls)
     register_with_flax()
 
 
@@ -46,12 +46,12 @@ def register_with_flax() -> None:
     """Register tensors with the modules of Flax that are imported so far. Repeated calls are cheap."""
     for name in tuple(_flax_modules):
         attribute, introduce = _flax_modules[name]
-        found = getattr(sys.modules.get(name), attribute, None)  # None also while the module is being imported
-        if found is not None:
+        value = getattr(sys.modules.get(name), attribute, None)  # None also while the module is being imported
+        if value is not None:
             del _flax_modules[name]
-            _introduced.append((found, introduce))
+            _introduced.append((value, introduce))
             for cls in _classes:
-                introduce(found, cls)
+                introduce(value, cls)
 
 
 _classes: list[type[Valued]] = []

@@ -318,7 +318,7 @@ class SparseTensor(Valued, UnsupportedOperations, TensorMethods):
         if not isinstance(pattern, Pattern | DynamicPattern):
             return f"SparseTensor({self.values!r}, {pattern!r})"  # a transformation replaced the pattern
         return (
-            f"SparseTensor(shape={self.shape}, dtype={dtype}, nse={self.nse:,}, density={_percent(self.density)}, "
+            f"SparseTensor(shape={self.shape}, dtype={dtype}, nse={self.nse:,}, density={100 * self.density:.3g}%, "
             f"format={self.format.name}{_kind(pattern)})"
         )
 
@@ -344,10 +344,6 @@ def _kind(pattern: Pattern | DynamicPattern) -> str:
     if pattern.is_tangent:
         return ", dynamic, without index arrays"
     return f", dynamic, overflowed: {pattern.excess:,} entries" if pattern.excess else ", dynamic"
-
-
-def _percent(part: float) -> str:
-    return f"{100 * part:.3g}%"
 
 
 def dense_array(x: Any) -> jax.Array:

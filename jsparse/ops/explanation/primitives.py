@@ -93,8 +93,8 @@ def assembly_kernels(
     how = "in order" if assembly.is_ordered else "listed, then sorted"
     for plan, numbers in zip(assembly.plans, assembly.walks, strict=True):
         walks = [reached.walks[n] for n in numbers]
-        own = {"formats": formats_of(plan.given, walks, result), "result": result, **more}
-        yield ExplainedKernel(f"{title}, {how}", plan, pattern_texts(walks), **own)
+        fields = {"formats": formats_of(plan.given, walks, result), "result": result, **more}
+        yield ExplainedKernel(f"{title}, {how}", plan, pattern_texts(walks), **fields)
 
 
 def kernels_of(equation: JaxprEqn, place: Place) -> Iterator[ExplainedKernel]:

@@ -175,8 +175,8 @@ def _of_sum(
     def formats_of(*terms: Term) -> tuple[tuple[str, str], ...]:
         """The formats of the factors and of the result, by their accesses. An access is listed once."""
         pairs = (pair for x in terms for pair in zip(x.assignment.factors, x.values, strict=True))
-        found = {str(factor): formats[n] for factor, n in pairs if not _is_relation(values[n])}
-        return (*{**found, target: formats[number]}.items(),)
+        of_factors = {str(factor): formats[n] for factor, n in pairs if not _is_relation(values[n])}
+        return (*{**of_factors, target: formats[number]}.items(),)
 
     if isinstance(output, AssembledPattern):
         if output.entries is not None:

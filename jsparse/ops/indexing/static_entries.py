@@ -56,8 +56,8 @@ def select_entries(pattern: Pattern, selectors: Mapping[int, Selector], dropped:
     stored = iter(pattern.arrays)
     for chain in pattern.format.chains:
         levels = [pattern.format.levels[n] for n in chain]
-        own = [list(islice(stored, len(level.kind.arrays))) for level in levels]
-        state.step(levels, own, selectors)
+        arrays = [list(islice(stored, len(level.kind.arrays))) for level in levels]
+        state.step(levels, arrays, selectors)
     return Entries(state.positions, tuple(state.links), dropped, state.in_order)
 
 

@@ -67,9 +67,9 @@ def causal(n: int, m: int | None = None, *, before: int | None = None, format: F
     """
     shape = sizes(n, m)
     left = None if before is None else min(as_count(before, "before", "causal"), shape[1])
-    own = row_numbers(shape[0]) + (shape[1] - shape[0])
-    starts = np.zeros_like(own) if left is None else np.maximum(own - left, 0)
-    return pattern_of_progressions("causal", Progressions.of_runs(starts, own + 1 - starts), shape, format)
+    diagonal = row_numbers(shape[0]) + (shape[1] - shape[0])
+    starts = np.zeros_like(diagonal) if left is None else np.maximum(diagonal - left, 0)
+    return pattern_of_progressions("causal", Progressions.of_runs(starts, diagonal + 1 - starts), shape, format)
 
 
 def strided(n: int, stride: int, *, local: int | None = None, format: FormatLike = "csr") -> Pattern:

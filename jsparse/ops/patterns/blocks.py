@@ -67,11 +67,11 @@ def butterfly(n: int, block: int = 1, *, format: FormatLike = "csr") -> Pattern:
     shape = sizes(n)
     size = min(as_count(block, "block", "butterfly", 1), max(n, 1))
     count = -(-shape[0] // size)
-    own, digits = row_numbers(count)[None], np.arange(max(count - 1, 0).bit_length(), dtype=np.int64)
+    numbers, digits = row_numbers(count)[None], np.arange(max(count - 1, 0).bit_length(), dtype=np.int64)
     strides = np.left_shift(np.int64(1), digits)[:, None]
-    is_set = (own & strides) != 0
-    # In ascending order: own - s for the digits that are set, largest first; own; own + s for those that are not.
-    columns = np.concatenate([own - strides[::-1], own, own + strides])
+    is_set = (numbers & strides) != 0
+    # In ascending order: n - s for the digits of n that are set, largest first; n; n + s for those that are not.
+    columns = np.concatenate([numbers - strides[::-1], numbers, numbers + strides])
     exist = np.concatenate([is_set[::-1], np.ones((1, count), np.bool_), ~is_set])
     return _of_blocks("butterfly", columns, exist & (columns < count), size, shape, format)
 

@@ -17,8 +17,8 @@ from jsparse.tensor.sparse_tensor import Axis, SparseTensor
 
 def axes_to_reduce(axis: Axis, ndim: int) -> tuple[int, ...]:
     """The reduced dimensions in ascending order. Raises ShapeError if an axis is repeated or out of range."""
-    given = range(ndim) if axis is None else axis if isinstance(axis, Sequence) else [axis]
-    axes = [operator.index(one) for one in given]
+    every = range(ndim) if axis is None else axis if isinstance(axis, Sequence) else [axis]
+    axes = [operator.index(one) for one in every]
     wrapped = {one % ndim for one in axes if -ndim <= one < ndim}
     if len(wrapped) != len(axes):
         raise ShapeError(f"Expected different axes from {-ndim} to {ndim - 1} to reduce over, but got {axis}.")

@@ -70,8 +70,8 @@ def nanmean(
     left_out: Any = sum_of_entries(self.map(jnp.isnan), reduced, jnp.int32, "dense")
     number: Any = counts(self, reduced) if stored else elements_per_result(self, reduced, "nanmean")
     number = (number - left_out).astype(part(arithmetic_dtype(self.dtype.name)))
-    found = (wide_sum(_replace_nan(self, 0), reduced) / number).astype(target)
-    return with_kept_axes(found, reduced, self.ndim, keepdims)
+    average = (wide_sum(_replace_nan(self, 0), reduced) / number).astype(target)
+    return with_kept_axes(average, reduced, self.ndim, keepdims)
 
 
 @of_any_array("nanmax", jnp.nanmax, "the operand of jsparse.nanmax")
@@ -98,14 +98,14 @@ def _extreme(
     plain: Callable[..., jax.Array], number: float, tensor: SparseTensor, axis: Axis, keepdims: bool, stored: bool
 ) -> jax.Array:
     with allow_infinities():  # in place of NaN
-        found = plain(_replace_nan(tensor, number), axis, keepdims=keepdims, stored=stored)
+        extreme = plain(_replace_nan(tensor, number), axis, keepdims=keepdims, stored=stored)
     if not jnp.issubdtype(tensor.dtype, jnp.floating):
-        return found
+        return extreme
     is_nan = tensor.map(jnp.isnan)
     nothing_else = reductions.all(is_nan, axis, keepdims=keepdims, stored=stored)
     if stored:  # a row without stored entries has the result of `max`
         nothing_else &= reductions.any(is_nan, axis, keepdims=keepdims)
-    return jnp.where(nothing_else, jnp.nan, found)
+    return jnp.where(nothing_else, jnp.nan, extreme)
 
 
 def _replace_nan(tensor: SparseTensor, number: float) -> SparseTensor:

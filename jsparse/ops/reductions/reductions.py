@@ -140,11 +140,11 @@ def prod(
     reduced = axes_to_reduce(axis, self.ndim)
     target = _accumulator_dtype(self.dtype, dtype)
     tensor = self if target == self.dtype else self.astype(target)
-    found = product_of_entries(tensor, reduced).astype(target)
+    product = product_of_entries(tensor, reduced).astype(target)
     if not stored:
-        zero = jnp.where(jnp.isnan(found), found, jnp.zeros_like(found))
-        found = _where_full(tensor, reduced, found, zero)
-    return with_kept_axes(found, reduced, self.ndim, keepdims)
+        zero = jnp.where(jnp.isnan(product), product, jnp.zeros_like(product))
+        product = _where_full(tensor, reduced, product, zero)
+    return with_kept_axes(product, reduced, self.ndim, keepdims)
 
 
 @of_any_array("any", jnp.any, "A in A.any")
@@ -155,8 +155,8 @@ def any(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False) -> jax
     (1000,)
     """
     reduced = axes_to_reduce(axis, self.ndim)
-    found = extreme_of_entries("max", _nonzero(self), reduced)
-    return with_kept_axes(found, reduced, self.ndim, keepdims)
+    result = extreme_of_entries("max", _nonzero(self), reduced)
+    return with_kept_axes(result, reduced, self.ndim, keepdims)
 
 
 @of_any_array("all", jnp.all, "A in A.all")
@@ -167,10 +167,10 @@ def all(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored
     Array(True, dtype=bool)
     """
     reduced = axes_to_reduce(axis, self.ndim)
-    found = extreme_of_entries("min", _nonzero(self), reduced)
+    result = extreme_of_entries("min", _nonzero(self), reduced)
     if not stored:
-        found = _where_full(self, reduced, found, jnp.zeros_like(found))
-    return with_kept_axes(found, reduced, self.ndim, keepdims)
+        result = _where_full(self, reduced, result, jnp.zeros_like(result))
+    return with_kept_axes(result, reduced, self.ndim, keepdims)
 
 
 @of_any_array("count_nonzero", jnp.count_nonzero, "the operand of jsparse.count_nonzero")
@@ -183,18 +183,18 @@ def count_nonzero(self: SparseTensor, axis: Axis = None, *, keepdims: bool = Fal
     Explicit zeros are not counted, but NaN is counted.
     """
     reduced = axes_to_reduce(axis, self.ndim)
-    found: Any = sum_of_entries(_nonzero(self), reduced, _accumulator_dtype(np.dtype(bool), None), "dense")
-    return with_kept_axes(found, reduced, self.ndim, keepdims)
+    count: Any = sum_of_entries(_nonzero(self), reduced, _accumulator_dtype(np.dtype(bool), None), "dense")
+    return with_kept_axes(count, reduced, self.ndim, keepdims)
 
 
 def _extreme(name: str, tensor: SparseTensor, axis: Axis, keepdims: bool, stored: bool) -> jax.Array:
     check_ordered(name, tensor)
     reduced = axes_to_reduce(axis, tensor.ndim)
-    found = extreme_of_entries(name, tensor, reduced)
+    extreme = extreme_of_entries(name, tensor, reduced)
     if not stored:
         elements_per_result(tensor, reduced, name)
-        found = _where_full(tensor, reduced, found, _or_zero(name, found))
-    return with_kept_axes(found, reduced, tensor.ndim, keepdims)
+        extreme = _where_full(tensor, reduced, extreme, _or_zero(name, extreme))
+    return with_kept_axes(extreme, reduced, tensor.ndim, keepdims)
 
 
 @partial(jax.jit, static_argnames="name", inline=True)  # one program takes less time than its parts

@@ -118,18 +118,18 @@ def logsumexp(A: TensorLike, axis: Axis = None, *, keepdims: bool = False) -> ja
         # The digits of each dimension are joined, and what lies beyond the shape is cut off.
         dims = [dim for dim in range(A.ndim) if dim not in reduced]
         padded = A.pattern.parts[0].format.blocks.round_up(A.shape)
-        found = logsumexp(*_in_digits(A, reduced)).reshape([padded[dim] for dim in dims])
-        found = found[tuple(slice(A.shape[dim]) for dim in dims)]
-        return with_kept_axes(found, reduced, A.ndim, keepdims)
+        sums = logsumexp(*_in_digits(A, reduced)).reshape([padded[dim] for dim in dims])
+        sums = sums[tuple(slice(A.shape[dim]) for dim in dims)]
+        return with_kept_axes(sums, reduced, A.ndim, keepdims)
     if not A.ndim:
         return A.values[0]
     over, (operands, spec) = _variables(A, reduced), _spec(A)
     spec = Spec(spec.factors, ArrayAccess(variables_without(spec, over)), spec.walks, spec.sizes)
-    found = logsumexp_p.bind(*same_varying(operands), spec=spec, over=over)
+    sums = logsumexp_p.bind(*same_varying(operands), spec=spec, over=over)
     kept = variables_without(spec, over)  # in storage order
     wanted = [v for v in letters_of(A.ndim) if v not in over]
-    found = jnp.transpose(with_checkpoint_name(found), [kept.index(v) for v in wanted])
-    return with_kept_axes(found, reduced, A.ndim, keepdims)
+    sums = jnp.transpose(with_checkpoint_name(sums), [kept.index(v) for v in wanted])
+    return with_kept_axes(sums, reduced, A.ndim, keepdims)
 
 
 def _of_floats(name: str, tensor: SparseTensor, axis: Axis) -> tuple[SparseTensor, tuple[int, ...]]:
@@ -154,10 +154,10 @@ def _variables(tensor: SparseTensor, dims: Sequence[int]) -> tuple[str, ...]:
 
 def _in_digits(tensor: ComposedTensor, reduced: Sequence[int]) -> tuple[SparseTensor, tuple[int, ...]]:
     """The tensor of the digits, with -inf in padding, and its dimensions over which the softmax sums."""
-    found, blocks = in_digits(tensor, -jnp.inf), tensor.pattern.parts[0].format.blocks
-    assert found is not None
+    digits, blocks = in_digits(tensor, -jnp.inf), tensor.pattern.parts[0].format.blocks
+    assert digits is not None
     dims = [blocks.levels[n].dim for n in blocks.by_coordinate]
-    return found, tuple(n for n, dim in enumerate(dims) if dim in reduced)
+    return digits, tuple(n for n, dim in enumerate(dims) if dim in reduced)
 
 
 def _wide(tensor: SparseTensor) -> SparseTensor:
@@ -199,11 +199,11 @@ def _subtract_row_maxima(tensor: SparseTensor, over: tuple[str, ...]) -> tuple[S
     ones = tensor.map(jnp.ones_like)
 
     def of_rows(entries: SparseTensor, semiring: str) -> SparseTensor | jax.Array:
-        found = contract(f"{inner}->{kept}", entries, semiring=semiring, out_format=format, nse=nse)
-        if isinstance(found, SparseTensor):
-            spread: SparseTensor = contract(f"{inner},{kept}->{inner}", ones, found)
+        statistic = contract(f"{inner}->{kept}", entries, semiring=semiring, out_format=format, nse=nse)
+        if isinstance(statistic, SparseTensor):
+            spread: SparseTensor = contract(f"{inner},{kept}->{inner}", ones, statistic)
             return spread.restrict(tensor)
-        return with_kept_axes(found, summed, tensor.ndim, True)
+        return with_kept_axes(statistic, summed, tensor.ndim, True)
 
     # The result does not depend on m, so no derivative passes through it.
     maxima = of_rows(tensor.with_values(jax.lax.stop_gradient(tensor.values)), "max_plus")

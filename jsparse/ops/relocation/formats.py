@@ -60,9 +60,9 @@ def _remaining(format: Format, parts: tuple[int, ...], listed: frozenset[int]) -
     kept = [level for level in format.levels if parts[level.dim]]
     if not format.is_dense and all(level.kind.is_full for level in kept):
         return Format.of("coo", sum(parts))
-    ending: list[
-        Level
-    ] = []  # a last level with gaps stores what is not selected if levels with coordinates are removed
+    # The last remaining level would store entries that are not selected if it has gaps and a level below it that is not
+    # dense is removed. It becomes compressed then.
+    ending: list[Level] = []
     if kept and kept[-1].kind.has_gaps:
         removed = (x for x in format.levels[format.levels.index(kept[-1]) + 1 :] if not parts[x.dim])
         ending = kept[-1:] if any(not level.kind.is_full for level in removed) else []

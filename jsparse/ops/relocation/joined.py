@@ -68,7 +68,7 @@ def _one_after_the_other(
 ) -> tuple[np.ndarray, ...]:
     """Join parts that follow one another along the outermost level's dimension: each level has the positions of one
     part after the other."""
-    found: list[np.ndarray] = []
+    index_arrays: list[np.ndarray] = []
     arrays = [iter(part.arrays) for part in parts]
     parents: int | None = None  # the positions of the level above; None at the root, which all parts share
     for level in format.levels:
@@ -80,13 +80,13 @@ def _one_after_the_other(
         counts = [len(own) for own in coordinates]
         dtype = index_dtype(shape, [total := sum(counts), parents or 0])
         if pointers is not None:
-            found.append(_pointers(pointers, counts, parents, dtype))
+            index_arrays.append(_pointers(pointers, counts, parents, dtype))
         joined = np.concatenate(coordinates, dtype=dtype)
         if any(moves[level.dim]):
             joined += np.repeat(np.array(moves[level.dim], dtype), counts)
-        found.append(joined)
+        index_arrays.append(joined)
         parents = total
-    return tuple(found)
+    return tuple(index_arrays)
 
 
 def _follow(parts: Sequence[Stored], moves: Sequence[Sequence[int]], shape: tuple[int, ...], format: Format) -> bool:
@@ -109,9 +109,9 @@ def _pointers(given: Sequence[np.ndarray], counts: Sequence[int], parents: int |
     total = sum(counts)
     if parents is None:
         return np.array([0, total], dtype)
-    ends = np.concatenate([own[1:] for own in given], dtype=dtype)
+    ends = np.concatenate([part[1:] for part in given], dtype=dtype)
     pointers = np.empty(parents + 1, dtype)
     pointers[0], pointers[len(ends) + 1 :] = 0, total
     before = np.array([0, *accumulate(counts[:-1])], dtype)
-    np.add(ends, np.repeat(before, [len(own) - 1 for own in given]), out=pointers[1 : len(ends) + 1])
+    np.add(ends, np.repeat(before, [len(part) - 1 for part in given]), out=pointers[1 : len(ends) + 1])
     return pointers

@@ -62,8 +62,8 @@ def as_axes(axis: Any, ndim: int, what: str) -> tuple[int, ...]:
     """Convert axes to dimensions; None means all. Raises ShapeError if an axis is repeated or out of range."""
     if axis is None:
         return tuple(range(ndim))
-    given = axis if isinstance(axis, Sequence) else [axis]
-    axes = tuple(as_axis(one, ndim, what) for one in given)
+    every = axis if isinstance(axis, Sequence) else [axis]
+    axes = tuple(as_axis(one, ndim, what) for one in every)
     if len(set(axes)) < len(axes):
         raise ShapeError(f"Expected different axes for jsparse.{what}, but got {shorten(axis)}.")
     return axes

@@ -61,7 +61,7 @@ def prune(
         return to_plain(self).prune(keep, mask=mask, threshold=threshold, nse=nse)
     check_leaves(self, "A in A.prune")
     nse = parse_nse(nse, "A.prune")
-    if sum(given is not None for given in (keep, mask, threshold)) != 1:
+    if sum(choice is not None for choice in (keep, mask, threshold)) != 1:
         raise PatternError(
             "Expected one of keep=, mask= and threshold= in A.prune, which say what stays, but got "
             f"keep={short_repr(keep, 20)}, mask={short_repr(mask, 20)} and threshold={short_repr(threshold, 20)}."
