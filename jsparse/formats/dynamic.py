@@ -96,7 +96,7 @@ class DynamicType(Levelled):
         use. `capacity` is the largest count that fits.
         """
         last = max((n for n, (_, role) in enumerate(self.format.arrays) if role == "pointers"), default=None)
-        return None if last is None else (last, self.nse // max(self.slots_below(last), 1))
+        return None if last is None else (last, self.nse // max(self._slots_below(last), 1))
 
     def _with_levels(self, shape: tuple[int, ...], format: Format) -> DynamicType:
         inner = prod(shape[dim] for dim in format.trailing_dims)

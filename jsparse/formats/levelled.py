@@ -47,7 +47,7 @@ class Levelled:
         """The number of slots at each position of the last level that is not a trailing dense one."""
         return prod(self.shape[dim] for dim in self.format.trailing_dims)
 
-    def slots_below(self, array: int) -> int:
+    def _slots_below(self, array: int) -> int:
         """Return the number of slots below each position of the level whose pointers are index array `array`."""
         inner = self.format.levels[self.format.arrays[array][0] + 1 :]
         return prod(self.shape[level.dim] for level in inner if level.kind.is_full)

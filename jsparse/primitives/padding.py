@@ -37,7 +37,7 @@ def padding_of(type_: Pattern | DynamicType, inner: int = 1) -> Padding | None:
     if type_.limit is None:
         return None
     last, capacity = type_.limit
-    return Padding(capacity, type_.slots_below(last) * inner)
+    return Padding(capacity, type_._slots_below(last) * inner)
 
 
 def in_use(values: Any, pointers: Any, padding: Padding, other: complex) -> Any:
@@ -129,6 +129,6 @@ def true_count(end: Any, source: Pattern | DynamicType, result: DynamicType) -> 
     assert result.limit is not None
     (last, most), (array, capacity) = source.limit, result.limit
     xp: Any = np if isinstance(end, np.integer) else jnp
-    slots = (int(end) if xp is np else end) * source.slots_below(last)  # numpy would warn where int32 wraps
-    positions = xp.maximum(slots // max(result.slots_below(array), 1), capacity + 1)
+    slots = (int(end) if xp is np else end) * source._slots_below(last)  # numpy would warn where int32 wraps
+    positions = xp.maximum(slots // max(result._slots_below(array), 1), capacity + 1)
     return xp.where(end > most, positions, 0).astype(result.index_dtype)

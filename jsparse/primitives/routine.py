@@ -107,7 +107,7 @@ def fitting(arrays: tuple[Any, ...], pointers: Any, type_: DynamicType) -> tuple
     if not isinstance(pointers, jax.core.Tracer):
         count = int(np.asarray(pointers)[..., -1].max(initial=0))
         if count > capacity:
-            raise overflow_error(type_, count * type_.slots_below(last))
+            raise overflow_error(type_, count * type_._slots_below(last))
         return arrays
 
     def fit(end: Any) -> Any:

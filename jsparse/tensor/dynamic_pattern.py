@@ -159,7 +159,7 @@ class DynamicPattern(Levelled, SetOperators):
         if self.type.limit is None:
             return np.full(self.lead, self.nse, self.index_dtype)  # type: ignore[return-value]
         last, _ = self.type.limit
-        return self._at_end(lambda end: end * self.type.slots_below(last))
+        return self._at_end(lambda end: end * self.type._slots_below(last))
 
     @property
     def overflowed(self) -> jax.Array | bool:
@@ -330,7 +330,7 @@ class DynamicPattern(Levelled, SetOperators):
         if isinstance(pointers, jax.Array) and not pointers.is_fully_addressable:
             return 0
         count = int(np.asarray(pointers)[..., -1].max(initial=0))
-        return count * self.type.slots_below(last) if count > capacity else 0
+        return count * self.type._slots_below(last) if count > capacity else 0
 
     def to_stored(self) -> Stored:
         """Cut the index arrays, which have to be concrete, to the entries in use. The result shares their memory.

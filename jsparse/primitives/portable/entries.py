@@ -57,7 +57,7 @@ def _assemble_pattern(operands: Sequence[Any], work: Entries) -> tuple[Any, ...]
     arrays = list(assemble_arrays(total.columns, total.distinct, type_).arrays)
     if type_.limit is not None:
         last, capacity = type_.limit
-        reached_count = total.count // max(type_.slots_below(last), 1)
+        reached_count = total.count // max(type_._slots_below(last), 1)
         counts = [jnp.where(total.overflowed, jnp.maximum(reached_count, capacity + 1), 0).astype(type_.index_dtype)]
         counts += source_count(reached.walks, index, type_)
         end = reduce(jnp.maximum, counts, arrays[last][-1])
