@@ -88,7 +88,7 @@ def test_short_pieces_of_work_in_a_row_are_long_work(terminal, monkeypatch):
     now = [0.0]
     monkeypatch.setattr(progress, "time", SimpleNamespace(perf_counter=lambda: now[0]))
     monkeypatch.setattr(progress, "AFTER", 2.0)
-    progress._own.last = float("-inf")
+    progress._work.last = float("-inf")
     for n in range(5):
         with working(f"kernel {n}"):
             now[0] += 0.9
@@ -105,7 +105,7 @@ def test_one_long_call_is_shown_by_a_timer(terminal, monkeypatch):
     before = threading.active_count()
     seen = threading.Event()
     monkeypatch.setattr(progress, "_write", lambda text: (terminal.write(text), seen.set()))
-    progress._own.last = float("-inf")
+    progress._work.last = float("-inf")
     with working("one call", is_long=True):
         assert seen.wait(60)
     assert shown(terminal)[-1] == ""
