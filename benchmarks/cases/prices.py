@@ -62,12 +62,12 @@ def cases() -> list[Case]:
 
 
 def _per(count: float, first: Program, second: Program | None = None, weights: Sequence[float] = (1.0, -1.0)) -> Step:
-    """The time of one of `count` things: the weighted sum of the times of two programs, or the time of one program."""
+    """The time of a million of `count` things: a weighted sum of the times of two programs, or the time of one."""
     programs = [first] if second is None else [first, second]
 
     def step() -> Laps:
         seconds = sum(weight * _least_seconds(run) for weight, run in zip(weights, programs, strict=False))
-        return Laps({"one": seconds / count}, np.zeros(0))
+        return Laps({"a million": 1e6 * seconds / count}, np.zeros(0))
 
     return step
 
@@ -99,7 +99,9 @@ def _gathered(size: int) -> Program:
     columns = size // CPU.line_bytes
     chosen = np.sort(np.random.default_rng(0).integers(0, columns, (ENTRIES // LONG, LONG)), axis=1)
     rows = np.repeat(np.arange(len(chosen)), LONG)
-    A = jsparse.from_coords(np.stack([rows, chosen.ravel()]), np.ones(rows.size, np.float32), (len(chosen), columns))
+    A = jsparse.SparseTensor.from_coords(
+        np.stack([rows, chosen.ravel()]), np.ones(rows.size, np.float32), (len(chosen), columns)
+    )
     X = jnp.ones((columns, FLOATS))
     A = A.asformat("csr")
     compute = jax.jit(lambda A, X: A @ X)
