@@ -170,7 +170,7 @@ def in_format(x: SparseTensor | BarePattern, format: Format) -> SparseTensor | B
     if isinstance(x, SparseTensor):
         return _sort_into_format(x, format)
     assert isinstance(x.pattern, DynamicPattern)
-    return BarePattern(_pattern_sorted_anew(x.pattern, format))
+    return BarePattern(_sort_pattern(x.pattern, format))
 
 
 @partial(jax.jit, static_argnames="format", inline=True)  # outside jit, one program takes less time than its parts
@@ -179,7 +179,7 @@ def _sort_into_format(x: SparseTensor, format: Format) -> SparseTensor:
 
 
 @partial(jax.jit, static_argnames="format", inline=True)
-def _pattern_sorted_anew(pattern: DynamicPattern, format: Format) -> DynamicPattern:
+def _sort_pattern(pattern: DynamicPattern, format: Format) -> DynamicPattern:
     type_ = dynamic_type(pattern.shape, format, sufficient_nse(pattern.type, format))
     return convert_pattern(pattern, type_)
 
