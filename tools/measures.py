@@ -29,7 +29,7 @@ IRREGULAR = re.compile(
 )
 VERBS = {"embed", "exceed", "feed", "need", "proceed", "seed", "shed", "speed", "succeed", "wed"}
 VAGUE = {"found", "made", "given", "known", "own", "rest", "whole", "left", "kept", "wanted"}
-PATTERN_CLASSES = {"Pattern", "DynamicPattern", "DynamicType", "PatternType", "Composition", "ShardedTensor"}
+PATTERN_CLASSES = {"Pattern", "DynamicPattern", "PatternType", "StorageType", "Composition", "ShardedTensor"}
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ Axis: TypeAlias = Dense | Positions
 
 
 @dataclass(frozen=True, slots=True)
-class PatternType:
+class StorageType:
     """The levels of a pattern in storage order (level `l` has `dim == l`) and the dtype of its index arrays.
 
     Attributes:
@@ -189,7 +189,7 @@ class Problem:
 
     statements: tuple[Statement, ...]
     tensors: tuple[TensorType, ...]
-    patterns: tuple[PatternType, ...]
+    patterns: tuple[StorageType, ...]
     sizes: tuple[tuple[IndexVar, int | None], ...]
     walks: tuple[tuple[IndexVar, ...], ...] = ()
     output: OutputKind = Compute()
@@ -454,7 +454,7 @@ class Problem:
 def problem_of_product(
     assignment: Assignment,
     tensors: tuple[TensorType, ...],
-    patterns: tuple[PatternType, ...],
+    patterns: tuple[StorageType, ...],
     sizes: tuple[tuple[IndexVar, int | None], ...],
     walks: tuple[tuple[IndexVar, ...], ...] = (),
     semiring: Semiring = PLUS_TIMES,

@@ -17,7 +17,7 @@ import numpy as np
 from jsparse.base.arrays import Array
 from jsparse.convert.dynamic_creation import assemble_tensor
 from jsparse.errors import NotYetSupportedError, PatternError
-from jsparse.formats import DynamicType, Format, Level
+from jsparse.formats import Format, Level, PatternType
 from jsparse.formats.composed import ComposedFormat, Width
 from jsparse.formats.digits import Blocks
 from jsparse.formats.format import default_format, digit_format, outer_format
@@ -96,7 +96,7 @@ def _in_slots(core: DynamicPattern, format: ComposedFormat, slots: int) -> tuple
     rank = position - (jnp.cumsum(lengths) - lengths)[segment]
     numbers = jnp.where(is_used, starts[segment] + rank, slots)
     check_width(core.index_dtype, f"the slots of a pattern of shape {core.shape}")
-    type_ = DynamicType((*core.shape, slots), outer_format(format), core.nse)
+    type_ = PatternType((*core.shape, slots), outer_format(format), core.nse)
     with_slots = DynamicPattern(type_, (*core.arrays, numbers.astype(type_.index_dtype)))
     return with_slots.with_count(jnp.where(total > slots, capacity + 1, 0)), numbers
 

@@ -19,11 +19,11 @@ from jsparse.base.limits import check_constant
 from jsparse.convert.static_creation import static_tensor
 from jsparse.convert.sums import NUMBERS, scatter_sums, slot_sums, summands
 from jsparse.errors import PatternError, ShapeError, shorten
-from jsparse.formats import DynamicType, Format, index_format
+from jsparse.formats import Format, PatternType, index_format
 from jsparse.formats.build import build, build_summed
 from jsparse.formats.dynamic import pad_arrays, slots_dtype
 from jsparse.formats.relayout import reorder_entries
-from jsparse.formats.set_operations import Stored
+from jsparse.formats.set_operations import PatternArrays
 from jsparse.formats.validate import as_coordinates, as_index_rows
 from jsparse.notation.ellipsis import letters_of
 from jsparse.primitives.einsum import einsum_p
@@ -147,7 +147,7 @@ def index_numbers(x: Any, size: int) -> Array:
     return np.where((wide >= 0) & (wide < 2**31 - 1), wide, -1).astype(np.int32)
 
 
-def from_traced_coords(coords: Array, values: Array, type_: DynamicType, dtype: np.dtype | None = None) -> SparseTensor:
+def from_traced_coords(coords: Array, values: Array, type_: PatternType, dtype: np.dtype | None = None) -> SparseTensor:
     """Make a tensor of type `type_` from `values` (n,) at `coords` (ndim, n). It sorts entries and sums duplicates.
 
     If `values` have more axes than one, the others are the last dimensions of the type. Trailing dense levels store
@@ -160,15 +160,15 @@ def from_traced_coords(coords: Array, values: Array, type_: DynamicType, dtype: 
     core = type_
     if values.ndim > 1:
         blocks = prod(type_.shape[outer:])
-        core = DynamicType(type_.shape[:outer], Format(type_.format.levels[:outer]), type_.nse // max(blocks, 1))
+        core = PatternType(type_.shape[:outer], Format(type_.format.levels[:outer]), type_.nse // max(blocks, 1))
     return _assemble_blocks(coords, values, core, type_, dtype=dtype)
 
 
 def _assemble_blocks(
     coords: Array,
     values: Array,
-    core: DynamicType,
-    type_: DynamicType,
+    core: PatternType,
+    type_: PatternType,
     already: DynamicPattern | None = None,
     dtype: np.dtype | None = None,
 ) -> SparseTensor:
@@ -186,7 +186,7 @@ def _assemble_blocks(
     return _make_tensor(slot_sums(values, assembled, core.nse, dtype), DynamicPattern(type_, assembled.arrays), already)
 
 
-def from_traced_dense(x: jax.Array, type_: DynamicType) -> SparseTensor:
+def from_traced_dense(x: jax.Array, type_: PatternType) -> SparseTensor:
     """Make a tensor of type `type_` from the nonzero elements of `x`. It is differentiable in these elements."""
     pattern = DynamicPattern(type_, nonzero(x, type_))
     # The einsum `ij->ij` reads the elements.
@@ -198,7 +198,7 @@ def from_traced_dense(x: jax.Array, type_: DynamicType) -> SparseTensor:
     return _make_tensor(einsum_p.bind(*same_varying((x, *pattern.arrays)), spec=spec), pattern)
 
 
-def convert_dynamic(tensor: SparseTensor, type_: DynamicType) -> SparseTensor:
+def convert_dynamic(tensor: SparseTensor, type_: PatternType) -> SparseTensor:
     """Convert a dynamic tensor to another format or capacity. An overflowed tensor stays overflowed."""
     assert isinstance(tensor.pattern, DynamicPattern)
     whole = _whole(tensor.pattern, type_.format) if is_on_host(tensor.values) else None
@@ -219,7 +219,7 @@ def convert_dynamic(tensor: SparseTensor, type_: DynamicType) -> SparseTensor:
 
 
 def assemble_tensor(
-    coords: Array, values: Array, type_: DynamicType, already: DynamicPattern | None = None
+    coords: Array, values: Array, type_: PatternType, already: DynamicPattern | None = None
 ) -> SparseTensor:
     """Make a tensor of type `type_` from entries of dynamic patterns, in any order. Duplicates are summed.
 
@@ -233,13 +233,13 @@ def assemble_tensor(
     return _assemble_blocks(coords, values, type_, type_, already)
 
 
-def convert_pattern(pattern: DynamicPattern, type_: DynamicType) -> DynamicPattern:
+def convert_pattern(pattern: DynamicPattern, type_: PatternType) -> DynamicPattern:
     """Convert a dynamic pattern to another format or capacity. An overflowed pattern stays overflowed."""
     arrays = assemble(pattern.to_coords(), type_).arrays
     return _carry_overflow(DynamicPattern(type_, arrays), pattern)
 
 
-def _whole(pattern: DynamicPattern, format: Format) -> Stored | None:
+def _whole(pattern: DynamicPattern, format: Format) -> PatternArrays | None:
     """Return the entries in use; None if they are invalid, the host cannot read them, or `format` cannot store them."""
     if not pattern.is_whole or not stores_any(format):
         return None
@@ -257,7 +257,7 @@ def with_derived(pattern: DynamicPattern) -> DynamicPattern:
     order = tuple(reversed(core.format.order))
     if order == core.format.order:
         return pattern
-    type_ = DynamicType(core.shape, index_format(cast(Any, core), order), core.nse)
+    type_ = PatternType(core.shape, index_format(cast(Any, core), order), core.nse)
     whole = _whole(DynamicPattern(core, pattern.arrays), type_.format)
     if whole is not None:
         # Known entries are transposed on the host. A program makes an equal index by `assemble`.
@@ -300,7 +300,7 @@ def _carry_overflow(pattern: DynamicPattern, already: DynamicPattern | None = No
 
 
 def assemble_on_host(
-    coords: Array, values: Array, type_: DynamicType, dtype: np.dtype | None = None
+    coords: Array, values: Array, type_: PatternType, dtype: np.dtype | None = None
 ) -> tuple[jax.Array, tuple[jax.Array, ...]] | int | None:
     """Assemble entries on the host. Returns the values and index arrays that `assemble` and `slot_sums` would compute.
 

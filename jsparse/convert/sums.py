@@ -13,7 +13,7 @@ import numpy as np
 from jsparse._compat import same_varying
 from jsparse.base.arrays import Array, cast, device_array, narrow_array
 from jsparse.base.limits import check_bytes
-from jsparse.formats import DynamicType, Format
+from jsparse.formats import Format, PatternType
 from jsparse.formats.build import sum_dtype
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.host import is_on_host, on_device
@@ -96,7 +96,7 @@ def slot_sums(values: Any, assembled: Assembled, nse: int, dtype: np.dtype | Non
     block = (prod(values.shape[1:]),) if values.ndim > 1 else ()  # not -1, which is undefined for no values
     if not nse or not inputs:
         return jnp.zeros(nse * prod(block), values.dtype)  # M has no elements, so its index arrays must not be read
-    matrix, transposed = (DynamicType((nse, inputs), Format.plain(name, 2), inputs) for name in ("csr", "csc"))
+    matrix, transposed = (PatternType((nse, inputs), Format.plain(name, 2), inputs) for name in ("csr", "csc"))
     inner = "t" * len(block)
     sizes = (("q", nse), ("k", inputs), *(("t", size) for size in block))
     spec = Spec(

@@ -21,7 +21,7 @@ import numpy as np
 from jsparse._compat import same_varying
 from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.differentiation.table import RowReader, Table, Value
-from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats import Format, Pattern, PatternType
 from jsparse.formats.dynamic import pad
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.elementwise_function import ELEMENTWISE
@@ -200,7 +200,7 @@ def _walk_of_places(
         ids = changed[n] if isinstance(pattern, Pattern) else _without_padding(format, arrays, n)
         changed[n] = reader.places(table, ids).astype(changed[n].dtype)
         shape[format.levels[format.arrays[n][0]].dim] = len(table.rows)
-    return replace(walk, pattern=DynamicType(tuple(shape), format, pattern.nse), derived=()), changed
+    return replace(walk, pattern=PatternType(tuple(shape), format, pattern.nse), derived=()), changed
 
 
 def _without_padding(format: Format, arrays: Sequence[jax.Array], n: int) -> jax.Array:

@@ -3,18 +3,18 @@
 import sys
 
 from jsparse.formats import levels
-from jsparse.formats.dynamic import DynamicType
+from jsparse.formats.dynamic import PatternType
 from jsparse.formats.format import Format, default_format
 from jsparse.formats.levels import Level, LevelKind
 from jsparse.formats.pattern import Pattern
 from jsparse.formats.relayout import Relayout, find_determined_levels, index_format
 
 __all__ = [
-    "DynamicType",
     "Format",
     "Level",
     "LevelKind",
     "Pattern",
+    "PatternType",
     "Relayout",
     "default_format",
     "find_determined_levels",

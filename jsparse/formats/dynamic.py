@@ -19,13 +19,13 @@ from jsparse.formats.format import Format
 from jsparse.formats.levelled import Levelled
 from jsparse.formats.levels import array_length
 from jsparse.formats.pattern import Pattern
-from jsparse.formats.set_operations import Stored
+from jsparse.formats.set_operations import PatternArrays
 from jsparse.formats.validate import check_arrays
 
 
 @dataclass(frozen=True)
-class DynamicType(Levelled):
-    """The shape, the format and the capacity (`nse` slots) of a dynamic pattern. They fix the lengths of its arrays.
+class PatternType(Levelled):
+    """The type of a dynamic pattern: shape, format and capacity (`nse` slots), which fix the lengths of its arrays.
 
     Attributes:
         derived: the types of the transposed indices, the same entries in other storage orders, for the scheduler.
@@ -35,7 +35,7 @@ class DynamicType(Levelled):
     shape: tuple[int, ...]
     format: Format
     nse: int
-    derived: tuple[DynamicType, ...] = ()
+    derived: tuple[PatternType, ...] = ()
     arrays: ClassVar[tuple[()]] = ()  # a type has no index arrays; a static pattern has them
 
     @cached_property
@@ -49,7 +49,7 @@ class DynamicType(Levelled):
         order = self.format.order
         return tuple(tuple(order.index(dim) for dim in type_.format.order) for type_ in (self, *self.derived))
 
-    def with_order(self, order: tuple[int, ...]) -> DynamicType:
+    def with_order(self, order: tuple[int, ...]) -> PatternType:
         """The transposed index that has this storage order."""
         return next(other for other in self.derived if other.format.order == order)
 
@@ -98,22 +98,25 @@ class DynamicType(Levelled):
         last = max((n for n, (_, role) in enumerate(self.format.arrays) if role == "pointers"), default=None)
         return None if last is None else (last, self.nse // max(self._slots_below(last), 1))
 
-    def _with_levels(self, shape: tuple[int, ...], format: Format) -> DynamicType:
+    def _with_levels(self, shape: tuple[int, ...], format: Format) -> PatternType:
         inner = prod(shape[dim] for dim in format.trailing_dims)
-        return DynamicType(shape, format, self.nse // max(self._inner_size, 1) * inner)
+        return PatternType(shape, format, self.nse // max(self._inner_size, 1) * inner)
 
     @cached_property
-    def core(self) -> DynamicType:
+    def core(self) -> PatternType:
         return super().core
 
 
-def slots_dtype(type_: DynamicType, inputs: int) -> np.dtype:
+DynamicType = PatternType  # the class's name in pickles of version 0.1.0
+
+
+def slots_dtype(type_: PatternType, inputs: int) -> np.dtype:
     """Return a dtype that holds the index of every slot, and of every one of `inputs` entries that are assembled."""
     return np.dtype(np.int64 if max(type_.nse, inputs) >= 2**31 - 1 else np.int32)
 
 
 def index_operands(
-    type_: Pattern | DynamicType, derived: Sequence[DynamicType]
+    type_: Pattern | PatternType, derived: Sequence[PatternType]
 ) -> tuple[tuple[str, int, np.dtype], ...]:
     """Return (description, length, dtype) for each index array of a dynamic pattern and of its transposed indices.
 
@@ -128,7 +131,7 @@ def index_operands(
     return tuple(operands)
 
 
-def sufficient_nse(type_: DynamicType, format: Format) -> int:
+def sufficient_nse(type_: PatternType, format: Format) -> int:
     """Return a capacity in `format` for all entries of a pattern, even if each needs a separate dense block."""
     return type_.nse * prod(type_.shape[dim] for dim in format.trailing_dims)
 
@@ -137,11 +140,11 @@ def pad(pattern: Pattern, nse: int) -> tuple[np.ndarray, ...]:
     """Pad the index arrays of a pattern to a capacity of `nse` slots. Raises PatternError if it has more slots."""
     if pattern.nse > nse:
         raise PatternError(f"Expected a capacity for the {pattern.nse:,} slots of {pattern!r}, but got nse={nse:,}.")
-    return pad_arrays(DynamicType(pattern.shape, pattern.format, nse), pattern.arrays)
+    return pad_arrays(PatternType(pattern.shape, pattern.format, nse), pattern.arrays)
 
 
 def pad_arrays(
-    type_: DynamicType, arrays: Sequence[np.ndarray], shared: Sequence[np.ndarray] | None = None
+    type_: PatternType, arrays: Sequence[np.ndarray], shared: Sequence[np.ndarray] | None = None
 ) -> tuple[np.ndarray, ...]:
     """Pad index arrays to the lengths that a type requires.
 
@@ -162,17 +165,17 @@ def pad_arrays(
     return tuple(padded)
 
 
-def trim_arrays(type_: DynamicType, arrays: Sequence[np.ndarray]) -> Stored:
+def trim_arrays(type_: PatternType, arrays: Sequence[np.ndarray]) -> PatternArrays:
     """Cut index arrays to the entries in use. The arrays are checked, but not copied.
 
     Raises PatternError for the first fault, and if the pattern overflowed.
     """
     kept = in_use(type_, arrays)
     check_arrays(type_.shape, type_.format, kept)
-    return Stored(type_.shape, type_.format, kept)
+    return PatternArrays(type_.shape, type_.format, kept)
 
 
-def in_use(type_: DynamicType, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+def in_use(type_: PatternType, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
     """Cut index arrays that are right to the entries in use. Raises PatternError if the pattern overflowed."""
     left, kept, positions = iter(arrays), list[np.ndarray](), 1
     for level, capacity in zip(type_.format.levels, type_.level_sizes, strict=True):
@@ -191,7 +194,7 @@ def in_use(type_: DynamicType, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray
     return tuple(kept)
 
 
-def trim(type_: DynamicType, arrays: Sequence[np.ndarray]) -> Pattern:
+def trim(type_: PatternType, arrays: Sequence[np.ndarray]) -> Pattern:
     """The static pattern of the entries in use. Raises PatternError as `trim_arrays` does."""
     trimmed = trim_arrays(type_, arrays).arrays
     return Pattern._of_valid(type_.shape, type_.format, tuple(map(np.array, trimmed)))

@@ -28,7 +28,7 @@ from jsparse.formats.build import (
 from jsparse.formats.digits import Blocks
 from jsparse.formats.format import Format
 from jsparse.formats.levelled import KnownArrays
-from jsparse.formats.set_operations import KEPT, Stored, combine
+from jsparse.formats.set_operations import KEPT, PatternArrays, combine
 from jsparse.formats.set_operators import SetOperators, check_static
 from jsparse.formats.validate import (
     as_index_rows,
@@ -307,7 +307,7 @@ class Pattern(Owned, KnownArrays, SetOperators):
             raise ShapeError(
                 f"Expected patterns of one shape at both sides of {symbol}, but got {self.shape} and {other.shape}."
             )
-        operands = (Stored(pattern.shape, pattern.format, pattern.arrays) for pattern in (self, other))
+        operands = (PatternArrays(pattern.shape, pattern.format, pattern.arrays) for pattern in (self, other))
         result = combine(KEPT[symbol], *operands)
         return self._of_valid(result.shape, result.format, result.arrays)
 

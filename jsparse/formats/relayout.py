@@ -18,7 +18,7 @@ from jsparse.formats.digits import Blocks
 from jsparse.formats.format import Format, digit_format, permutation
 from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON, Level, is_dense_cheap
 from jsparse.formats.pattern import Pattern
-from jsparse.formats.set_operations import Stored
+from jsparse.formats.set_operations import PatternArrays
 
 _FEW = 64
 _MANY = 4096
@@ -318,7 +318,9 @@ def _differ(coordinates: np.ndarray, size: int) -> bool:
     return int(np.count_nonzero(met)) == count
 
 
-def reorder_entries(source: Pattern | Stored, format: Format) -> tuple[tuple[np.ndarray, ...], np.ndarray | None]:
+def reorder_entries(
+    source: Pattern | PatternArrays, format: Format
+) -> tuple[tuple[np.ndarray, ...], np.ndarray | None]:
     """Store a pattern's entries in another format. Returns the index arrays, and the gather that moves the values.
 
     The gather has the source slot of each target slot, or -1 for a slot that the source lacks. It is None if every

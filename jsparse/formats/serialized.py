@@ -11,7 +11,7 @@ import numpy as np
 
 from jsparse.errors import FormatError, JsparseError, PatternError, shorten
 from jsparse.formats.composed import RULES, ComposedFormat
-from jsparse.formats.dynamic import DynamicType
+from jsparse.formats.dynamic import PatternType
 from jsparse.formats.format import Format, blocks_of
 from jsparse.formats.pattern import Pattern
 from jsparse.formats.validate import sizes_of
@@ -53,17 +53,17 @@ def read_pattern(data: bytes) -> Pattern:
     return pattern
 
 
-def type_bytes(type_: DynamicType) -> bytes:
+def type_bytes(type_: PatternType) -> bytes:
     """Convert a type of dynamic patterns to bytes."""
     return json.dumps({"shape": type_.shape, "format": type_.format.notation, "nse": type_.nse}).encode()
 
 
-def read_type(data: bytes) -> DynamicType:
+def read_type(data: bytes) -> PatternType:
     """Read a type from bytes that `type_bytes` wrote. Raises PatternError if the bytes are damaged."""
     try:
         header = json.loads(data)
         shape = sizes_of(header["shape"])
-        return DynamicType(shape, Format.plain(header["format"], len(shape)), int(header["nse"]))
+        return PatternType(shape, Format.plain(header["format"], len(shape)), int(header["nse"]))
     except _FAULTS as error:
         raise _damage_error(error) from error
 

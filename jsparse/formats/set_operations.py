@@ -52,7 +52,7 @@ Rows: TypeAlias = Sequence[np.ndarray]
 
 
 @dataclass(frozen=True)
-class Stored:
+class PatternArrays:
     """The shape, format and index arrays of a pattern, without the digest of a `Pattern`."""
 
     shape: tuple[int, ...]
@@ -85,7 +85,7 @@ class Stored:
         return coordinate_rows(self.shape, self.format, self.arrays, dtype)
 
 
-def combine(kept: Kept, first: Stored, second: Stored) -> Stored:
+def combine(kept: Kept, first: PatternArrays, second: PatternArrays) -> PatternArrays:
     """Apply a set operation to two patterns of the same shape.
 
     Raises PatternError if the result is empty and has no dimensions, since a pattern without dimensions has one entry.
@@ -99,7 +99,9 @@ def combine(kept: Kept, first: Stored, second: Stored) -> Stored:
     if blocks and order == second.format.order:  # entries in these levels are kept or dropped as entire blocks
         core = combine(kept, _core(first, blocks), _core(second, blocks))
         outer = [Level(level.kind, order[level.dim], level.unique) for level in core.format.levels]
-        return Stored(first.shape, Format((*outer, *(Level(DENSE, dim) for dim in order[-blocks:]))), core.arrays)
+        return PatternArrays(
+            first.shape, Format((*outer, *(Level(DENSE, dim) for dim in order[-blocks:]))), core.arrays
+        )
     for method in (_of_runs, _filter_by_runs, _by_rows):
         result = method(kept, first, second)
         if result is not None:
@@ -107,14 +109,14 @@ def combine(kept: Kept, first: Stored, second: Stored) -> Stored:
     return _select_from_union(kept, first, second)
 
 
-def _core(stored: Stored, blocks: int) -> Stored:
+def _core(stored: PatternArrays, blocks: int) -> PatternArrays:
     """Return the pattern without its last `blocks` levels, which store blocks. Dimension n of the result is level n."""
     levels = stored.format.levels[: stored.format.ndim - blocks]
     shape = tuple(stored.shape[level.dim] for level in levels)
-    return Stored(shape, digit_format(levels), stored.arrays)
+    return PatternArrays(shape, digit_format(levels), stored.arrays)
 
 
-def _of_runs(kept: Kept, first: Stored, second: Stored) -> Stored | None:
+def _of_runs(kept: Kept, first: PatternArrays, second: PatternArrays) -> PatternArrays | None:
     """Compute the result for two patterns with the same parents and a run below each parent; None for others."""
     if first.format.order != second.format.order or not (first.has_runs and second.has_runs):
         return None
@@ -124,10 +126,10 @@ def _of_runs(kept: Kept, first: Stored, second: Stored) -> Stored | None:
     if last.kind.is_full and pieces.total() == prod(first.shape):
         return first
     kind, arrays = (COMPRESSED, pieces.to_compressed(first.shape)) if runs is None else (RANGE, runs)
-    return Stored(first.shape, Format((*above, Level(kind, last.dim))), arrays)
+    return PatternArrays(first.shape, Format((*above, Level(kind, last.dim))), arrays)
 
 
-def _filter_by_runs(kept: Kept, first: Stored, second: Stored) -> Stored | None:
+def _filter_by_runs(kept: Kept, first: PatternArrays, second: PatternArrays) -> PatternArrays | None:
     """Compute the result by testing the entries of one operand against the runs of the other; None if impossible.
 
     A test compares an entry with the start and the stop of a run, so the entries of the run are not written out.
@@ -143,7 +145,7 @@ def _filter_by_runs(kept: Kept, first: Stored, second: Stored) -> Stored | None:
     return first if contains else None
 
 
-def _inside(stored: Stored, rows: Rows) -> np.ndarray:
+def _inside(stored: PatternArrays, rows: Rows) -> np.ndarray:
     """Whether each entry lies in the run below its parent, in a pattern that has runs."""
     if stored.format.is_dense:
         return np.ones(len(rows[0]), np.bool_)
@@ -156,7 +158,7 @@ def _inside(stored: Stored, rows: Rows) -> np.ndarray:
     return runs.contain(parents, rows[last])
 
 
-def _by_rows(kept: Kept, first: Stored, second: Stored) -> Stored | None:
+def _by_rows(kept: Kept, first: PatternArrays, second: PatternArrays) -> PatternArrays | None:
     """Merge two matrices row by row (or column by column). Returns None for tensors of rank != 2 or with many rows."""
     if len(first.shape) != 2:
         return None
@@ -165,11 +167,11 @@ def _by_rows(kept: Kept, first: Stored, second: Stored) -> Stored | None:
         return None
     format = Format((Level(DENSE, outer), Level(COMPRESSED, inner)))
     merged = merge_rows(kept, _in_rows(first, format), _in_rows(second, format), first.shape[inner])
-    result = Stored(first.shape, format, merged)
+    result = PatternArrays(first.shape, format, merged)
     return result if format == first.format else _exactly(result.rows(), first, format.order)
 
 
-def _in_rows(stored: Stored, format: Format) -> tuple[np.ndarray, np.ndarray]:
+def _in_rows(stored: PatternArrays, format: Format) -> tuple[np.ndarray, np.ndarray]:
     """Return the pointers and coordinates of a matrix in `format`, which has a dense and a compressed level."""
     if stored.format == format:
         pointers, coordinates = stored.arrays
@@ -181,7 +183,7 @@ def _in_rows(stored: Stored, format: Format) -> tuple[np.ndarray, np.ndarray]:
     return pointers, coordinates
 
 
-def _select_from_union(kept: Kept, first: Stored, second: Stored) -> Stored:
+def _select_from_union(kept: Kept, first: PatternArrays, second: PatternArrays) -> PatternArrays:
     """Assemble the union of both operands, with one slot for each distinct entry, and select the entries to keep.
 
     The union has the `exact_format` of the first operand's format.
@@ -194,12 +196,12 @@ def _select_from_union(kept: Kept, first: Stored, second: Stored) -> Stored:
     if union.extra_group is not None:  # an entry that both operands store is two inputs
         stays[union.extra_group] = kept.both
     if stays.all() and format == first.format:
-        return Stored(first.shape, format, union.arrays)
+        return PatternArrays(first.shape, format, union.arrays)
     entries = coordinate_rows(first.shape, format, union.arrays, rows[0].dtype)
     return _exactly([row[stays] for row in entries], first, format.order)
 
 
-def _exactly(rows: Rows, like: Stored, order: Sequence[int]) -> Stored:
+def _exactly(rows: Rows, like: PatternArrays, order: Sequence[int]) -> PatternArrays:
     """Store distinct entries, sorted by the dimensions in `order`, in a format that adds no entry.
 
     The format of `like` is tried first, then the results of `without_ranges` and of `exact_format` for it.
@@ -214,7 +216,7 @@ def _exactly(rows: Rows, like: Stored, order: Sequence[int]) -> Stored:
         except FormatError:  # entries repeat a coordinate of a unique level above a singleton
             continue
         if built.nse == count:
-            return Stored(like.shape, format, built.arrays)
+            return PatternArrays(like.shape, format, built.arrays)
     raise AssertionError(f"{exact_format(like.format)} stores other entries")
 
 

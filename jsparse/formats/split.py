@@ -22,7 +22,7 @@ import numpy as np
 from jsparse.base.arrays import Array
 from jsparse.base.memo import memoize
 from jsparse.formats.build import index_dtype
-from jsparse.formats.dynamic import DynamicType
+from jsparse.formats.dynamic import PatternType
 from jsparse.formats.format import Format
 from jsparse.formats.levels import SINGLETON, Level
 from jsparse.formats.pattern import Pattern
@@ -93,7 +93,7 @@ def _count_added_rows(format: Format, shape: Sequence[int], strides: Sequence[St
     return added if is_stored or not added else None
 
 
-def _split(pattern: Pattern | DynamicType, strides: Sequence[Strides]) -> tuple[tuple[int, ...], Format] | None:
+def _split(pattern: Pattern | PatternType, strides: Sequence[Strides]) -> tuple[tuple[int, ...], Format] | None:
     """The shape and the format of the digits. None if there is no pattern of the same entries."""
     format = split_format(pattern.format, strides)
     if format is None or _count_added_rows(pattern.format, pattern.shape, strides) is None:
@@ -111,12 +111,12 @@ def split_pattern(pattern: Pattern, strides: tuple[Strides, ...]) -> Pattern | N
     return Pattern._of_valid(*digits, tuple(map(np.asarray, arrays)))
 
 
-def split_type(type_: DynamicType, strides: Sequence[Strides]) -> DynamicType | None:
+def split_type(type_: PatternType, strides: Sequence[Strides]) -> PatternType | None:
     """Split each dimension of a dynamic pattern's type, as `split_pattern` does."""
     digits = _split(type_, strides)
     if digits is None:
         return None
-    split = DynamicType(*digits, type_.nse)
+    split = PatternType(*digits, type_.nse)
     # The digits of a level have its arrays: a level of few coordinates may have a lower capacity than others.
     sizes = [n for n, level in zip(type_.level_sizes, type_.format.levels, strict=True) for _ in strides[level.dim]]
     levels = zip(sizes, split.level_sizes, split.format.levels, strict=True)
@@ -139,10 +139,10 @@ def join_pattern(pattern: Pattern, strides: Sequence[Strides], shape: Sequence[i
     return Pattern._of_valid(tuple(shape), format, tuple(arrays))
 
 
-def join_type(type_: DynamicType, strides: Sequence[Strides], shape: Sequence[int]) -> DynamicType | None:
+def join_type(type_: PatternType, strides: Sequence[Strides], shape: Sequence[int]) -> PatternType | None:
     """The type that `split_type` splits into `type_`. None if there is none."""
     format = _join_format(type_.format, strides)
-    joined = None if format is None else DynamicType(tuple(shape), format, type_.nse)
+    joined = None if format is None else PatternType(tuple(shape), format, type_.nse)
     return None if joined is None or split_type(joined, strides) is None else joined
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from jsparse.base.arrays import Array
 from jsparse.errors import FileFormatError, shorten
-from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats import Format, Pattern, PatternType
 from jsparse.formats.composed import RULES, ComposedFormat, SlotRule
 from jsparse.formats.format import blocks_of, digit_format, outer_format
 from jsparse.formats.validate import parse_shape
@@ -31,7 +31,7 @@ def part_entries(composition: Composition) -> dict[str, Array]:
     entries: dict[str, Array] = {"parts": np.array(len(composition.parts), np.int64)}
     for n, part in enumerate(composition.parts):
         outer, rule = part.pattern, part.format.rule
-        assert not isinstance(outer, DynamicType)
+        assert not isinstance(outer, PatternType)
         of_part: dict[str, Array] = {
             "levels": np.array(part.format.blocks.notation),
             "slots": np.array(part.slots, np.int64),
@@ -72,7 +72,7 @@ def _part(shape: tuple[int, ...], entries: Mapping[str, np.ndarray], at: str) ->
         layout = outer_format(format)
         sizes = parse_shape((*sizes, slots), layout)
         layout.check_storable()
-        type_ = None if type_ is None else DynamicType(sizes, layout, type_.nse)
+        type_ = None if type_ is None else PatternType(sizes, layout, type_.nse)
     arrays = [entries[f"{at}index_{n}"] for n in range(len(layout.arrays))]
     pattern = Pattern.of_arrays(sizes, layout, arrays) if type_ is None else _dynamic(type_, arrays, at)
     check_index(f"{at}pattern", pattern, nse, arrays)
@@ -108,7 +108,7 @@ def _rule(entries: Mapping[str, np.ndarray], at: str) -> SlotRule:
     return rule_of_slots
 
 
-def _dynamic(type_: DynamicType, arrays: Sequence[np.ndarray], at: str) -> DynamicPattern:
+def _dynamic(type_: PatternType, arrays: Sequence[np.ndarray], at: str) -> DynamicPattern:
     """Make a dynamic pattern. After an overflow, only the lengths and dtypes of its arrays are checked."""
     check_width(type_.index_dtype, f"the pattern of {at[:-1]}, of shape {type_.shape},")
     for array, (what, length, dtype) in zip(arrays, type_.index_leaves, strict=True):

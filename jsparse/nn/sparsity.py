@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 from jsparse.base.arrays import jax_array
 from jsparse.convert.creation import asarray
 from jsparse.errors import ShapeError, short_repr
-from jsparse.formats import DynamicType, Format
+from jsparse.formats import Format, PatternType
 from jsparse.ops.surgery.selection import capacity_for, is_traced
 from jsparse.primitives.segments import largest
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -71,7 +71,7 @@ def n_of_m(weight: ArrayLike, n: int, m: int, *, axis: int = 0, format: str | Fo
         w = jax_array(weight, "the weight of n_of_m to be a matrix of numbers")
     mask = n_of_m_mask(w, n, m, axis)
     layout, kept = Format.plain(format, 2), w.size // m * n
-    capacity = capacity_for(kept, DynamicType(w.shape, layout, kept))
+    capacity = capacity_for(kept, PatternType(w.shape, layout, kept))
     nse = w.size if capacity is None else capacity
     marked = asarray(mask, format=layout, dynamic=True, nse=nse) if is_traced(mask) else asarray(mask, format=layout)
     rows, columns = marked.coords

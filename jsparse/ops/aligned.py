@@ -27,7 +27,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 
 PlainPattern: TypeAlias = Pattern | DynamicPattern
 Indices: TypeAlias = tuple[IndexVar, ...]
-Stored: TypeAlias = tuple[tuple[tuple[PlainPattern, Indices], ...], ...]
+PatternSets: TypeAlias = tuple[tuple[tuple[PlainPattern, Indices], ...], ...]
 """For each set the patterns that it contains, each with its index variables."""
 
 Sets: TypeAlias = tuple[frozenset[int], ...]
@@ -36,7 +36,7 @@ Sets: TypeAlias = tuple[frozenset[int], ...]
 _RESULT = "'result"  # a name that no tensor of a statement has
 
 
-def joined_pattern(text: str, indices: Indices, sets: Stored, shape: tuple[int, ...]) -> PlainPattern:
+def joined_pattern(text: str, indices: Indices, sets: PatternSets, shape: tuple[int, ...]) -> PlainPattern:
     """Return the pattern of the points that all patterns of some set store. Dense levels store what no pattern has.
 
     Args:
@@ -55,7 +55,7 @@ def joined_pattern(text: str, indices: Indices, sets: Stored, shape: tuple[int, 
 
 @memoize(maxsize=256)
 def _join_static(
-    text: str, indices: Indices, sets: Stored, shape: tuple[int, ...]
+    text: str, indices: Indices, sets: PatternSets, shape: tuple[int, ...]
 ) -> tuple[PlainPattern, Owner | None]:
     """Return the joined pattern, and its owner, so that plans on it live as long as the operands' tensors.
 
@@ -67,7 +67,7 @@ def _join_static(
     return pattern, pattern.owner() if is_new else None
 
 
-def _join(text: str, indices: Indices, sets: Stored, shape: tuple[int, ...]) -> PlainPattern:
+def _join(text: str, indices: Indices, sets: PatternSets, shape: tuple[int, ...]) -> PlainPattern:
     tensors: dict[str, Any] = {}
     terms = []
     for patterns in sets:

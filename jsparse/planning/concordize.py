@@ -20,7 +20,7 @@ from jsparse.compiler.dtypes import is_complex, part
 from jsparse.compiler.schedule.prices.cost import sort_cost
 from jsparse.compiler.schedule.search.legality import has_legal_order
 from jsparse.compiler.schedule.search.sorting import Sortable, Sorts, dense_outermost, einsum_sorts, sum_sorts
-from jsparse.formats import DynamicType, Format, Level
+from jsparse.formats import Format, Level, PatternType
 from jsparse.formats.dynamic import sufficient_nse
 from jsparse.formats.levels import COMPRESSED, DENSE
 from jsparse.planning.output import new_format
@@ -100,7 +100,7 @@ def _of_sorts(work: Term, fixed: PatternRef | None, sorts: Sorts) -> Conversions
 
 def _dynamic(work: Term) -> list[int]:
     """The indices of the operands that have dynamic patterns."""
-    return [n for n, x in enumerate(work.operands) if x.core is not None and isinstance(x.core.pattern, DynamicType)]
+    return [n for n, x in enumerate(work.operands) if x.core is not None and isinstance(x.core.pattern, PatternType)]
 
 
 def _is_met(work: Term, on: PatternRef | None) -> bool:
@@ -145,17 +145,17 @@ def _agree(work: Term, on: PatternRef | None, orders: Orders) -> bool:
 
 
 def _permute_walk(walk: PatternAccess, order: tuple[int, ...]) -> PatternAccess:
-    assert isinstance(walk.pattern, DynamicType)
+    assert isinstance(walk.pattern, PatternType)
     shape = tuple(walk.pattern.shape[n] for n in order)
     levels = tuple(Level(COMPRESSED, n) for n in range(len(order)))
-    return PatternAccess(tuple(walk.indices[n] for n in order), DynamicType(shape, Format(levels), walk.pattern.nse))
+    return PatternAccess(tuple(walk.indices[n] for n in order), PatternType(shape, Format(levels), walk.pattern.nse))
 
 
 def _inputs(work: Term, operand: int) -> int:
     """The number of entries that are sorted to convert an operand."""
     x = work.operands[operand].stored
     assert x is not None
-    assert isinstance(x.pattern, DynamicType)
+    assert isinstance(x.pattern, PatternType)
     return sufficient_nse(x.pattern, x.pattern.format)
 
 

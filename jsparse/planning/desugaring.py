@@ -39,7 +39,7 @@ from jsparse.base.limits import check_constant
 from jsparse.base.memo import memoize
 from jsparse.compiler.semiring import Add, Semiring
 from jsparse.errors import DTypeError, PatternError, ShapeError, shorten
-from jsparse.formats import DynamicType, Format, Level, Pattern
+from jsparse.formats import Format, Level, Pattern, PatternType
 from jsparse.formats.build import index_dtype
 from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON
 from jsparse.notation import Access, IndexVar
@@ -181,7 +181,7 @@ def relation(array: Any, size: int) -> Pattern | DynamicPattern:
 def dynamic_relation(array: Any, size: int, lead: int = 0) -> DynamicPattern:
     """The dynamic pattern of a traced table. The first `lead` axes of `array` are batch axes."""
     inner = array.shape[lead:]
-    type_ = DynamicType((*inner, size), _format(len(inner), False), int(np.prod(inner)))
+    type_ = PatternType((*inner, size), _format(len(inner), False), int(np.prod(inner)))
     check_width(type_.index_dtype, f"an array of shape {inner} that indexes a dimension of size {size:,}")
     inside = (array >= 0) & (array < size) if size <= jnp.iinfo(array.dtype).max else array >= 0
     coordinates = jnp.where(inside, array, -1).astype(type_.index_dtype)

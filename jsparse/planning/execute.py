@@ -25,7 +25,7 @@ from jsparse.compiler.semiring import Semiring
 from jsparse.convert.composed import without_padding
 from jsparse.convert.dynamic_creation import convert_pattern
 from jsparse.convert.slots import Conversion
-from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats import Format, Pattern, PatternType
 from jsparse.formats.dynamic import sufficient_nse
 from jsparse.formats.split import join_arrays, split_arrays
 from jsparse.notation import IndexVar
@@ -129,7 +129,7 @@ def _part(work: TakePart, x: Any) -> SparseTensor | BarePattern | jax.Array:
     """A part of a composed tensor. Values of padding are 0, whatever the tensor has there."""
     composition: Composition = pattern_of(x)
     part, on = composition.parts[work.number], cast("Any", work.pattern)
-    if isinstance(on, DynamicType) and isinstance(part.pattern, DynamicPattern):
+    if isinstance(on, PatternType) and isinstance(part.pattern, DynamicPattern):
         on = part.pattern.with_type(on)
     if work.is_bare:
         return BarePattern(on)
@@ -187,7 +187,7 @@ def _sort_pattern(pattern: DynamicPattern, format: Format) -> DynamicPattern:
 def _on_levels(work: OnLevels, x: Any) -> SparseTensor | BarePattern:
     """Move a tensor, an array or a bare pattern `x` to a pattern with the same entries in the same order."""
     on: Any = work.pattern
-    if isinstance(on, DynamicType):
+    if isinstance(on, PatternType):
         pattern: DynamicPattern = x.pattern
         if work.joins:
             arrays = join_arrays(on.format, on.shape, work.strides, pattern.arrays)
@@ -273,7 +273,7 @@ def _compute_term(term: Term, values: Values, on: DynamicPattern | None) -> jax.
     number = as_dtype(term.coefficient, out.dtype)
     if on is None or np.isfinite(number):
         return out * number
-    assert isinstance(term.result, DynamicType)
+    assert isinstance(term.result, PatternType)
     return cast(jax.Array, jit_map(mul, on.with_type(term.result), out, number))
 
 
@@ -293,7 +293,7 @@ def _product(work: Term, values: Values, on: DynamicPattern | None) -> jax.Array
     index = [array for pattern in work.dynamic_patterns(values, on) for array in pattern.operands()]
     out = einsum_p.bind(*same_varying((*arrays, *index)), spec=work.spec)
     out = with_checkpoint_name(convert_dtype(out, work.dtype))
-    if not work.semiring.is_linear and isinstance(work.result, DynamicType) and on is not None:
+    if not work.semiring.is_linear and isinstance(work.result, PatternType) and on is not None:
         out = on.with_type(work.result).in_use(out)
     return out
 
@@ -394,7 +394,7 @@ def _align_axes(x: Any, term: Sequence[IndexVar], space: Sequence[IndexVar]) -> 
     return jnp.expand_dims(jnp.transpose(x, order), [n for n, v in enumerate(space) if v not in names])
 
 
-def _wrap_values(out: jax.Array, result: Pattern | DynamicType, on: DynamicPattern | None) -> Any:
+def _wrap_values(out: jax.Array, result: Pattern | PatternType, on: DynamicPattern | None) -> Any:
     """Make a SparseTensor from `out`, the values on the pattern of the result."""
     if result.format.is_dense:
         return dense_levels(out, result.format)

@@ -29,7 +29,7 @@ from jsparse.compiler.dtypes import is_complex
 from jsparse.compiler.schedule import Plan
 from jsparse.compiler.schedule.search.statements import wide_accumulation_plan
 from jsparse.errors import PatternError
-from jsparse.formats import DynamicType, Format, Level, Pattern
+from jsparse.formats import Format, Level, Pattern, PatternType
 from jsparse.formats.build import index_dtype
 from jsparse.formats.levels import COMPRESSED, DENSE, is_dense_cheap
 from jsparse.notation import IndexVar
@@ -41,11 +41,11 @@ from jsparse.primitives.entries_spec import Entries, entries_plan
 from jsparse.primitives.spec import PatternAccess, problem_of
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 
-Stored: TypeAlias = PatternRef | NewPattern | None
+ResultPattern: TypeAlias = PatternRef | NewPattern | None
 """Where a result is stored: on an existing pattern, on a new one, or in a dense array (None)."""
 
 
-def resolve_output(text: str, products: Sequence[Term], out: OutputRequest, nse: int | None) -> Stored | Format:
+def resolve_output(text: str, products: Sequence[Term], out: OutputRequest, nse: int | None) -> ResultPattern | Format:
     """Decide where a sum of products is stored, from the caller's request `out` or by the rules of this module.
 
     Returns an existing pattern, NEW_PATTERN (its format is inferred later), the requested format of a new pattern, or
@@ -72,7 +72,7 @@ def resolve_output(text: str, products: Sequence[Term], out: OutputRequest, nse:
     return place
 
 
-def _infer_place(products: Sequence[Term]) -> Stored:
+def _infer_place(products: Sequence[Term]) -> ResultPattern:
     """Decide where a sum of products is stored, by the rules in the docstring of this module."""
     places = [_of_product(product) for product in products]
     if None in places:
@@ -81,7 +81,7 @@ def _infer_place(products: Sequence[Term]) -> Stored:
     return first if all(other == first for other in places) else NEW_PATTERN
 
 
-def _of_product(product: Term) -> Stored:
+def _of_product(product: Term) -> ResultPattern:
     kept = set(product.result_vars)
     sparse = [n for n, x in enumerate(product.operands) if x.stored is not None and not x.is_relation]
     if not is_sparse_by_rule(product.result_vars, [product.indices[n] for n in sparse]):
@@ -164,7 +164,7 @@ class Assembly:
     text: str
     reached: OutputPattern
     sources: tuple[int | None, ...]
-    result: Pattern | DynamicType
+    result: Pattern | PatternType
 
     @property
     def cost(self) -> float:
@@ -232,7 +232,7 @@ def assemble_pattern(
 
 
 def provisional_output(
-    text: str, products: Sequence[Term], output: Stored | Format, nse: int | None
+    text: str, products: Sequence[Term], output: ResultPattern | Format, nse: int | None
 ) -> PatternRef | None:
     """The pattern on which a sum will be stored. The planner then makes the operands' patterns concordant with it.
 
@@ -251,7 +251,7 @@ def new_format(output: PatternRef | None) -> Format | None:
     return None if output is None or output.group != NEW else output.pattern.format
 
 
-def _dynamic(text: str, products: Sequence[Term], format: Format | None, nse: int | None) -> DynamicType:
+def _dynamic(text: str, products: Sequence[Term], format: Format | None, nse: int | None) -> PatternType:
     shape = products[0].shape
     capacity = capacity_bound(text, products) if nse is None else nse
     if format is None:

@@ -19,7 +19,7 @@ from jsparse.compiler.schedule import Schedule
 from jsparse.convert.choice import FormatChoice
 from jsparse.convert.slots import Conversion
 from jsparse.errors import ScheduleError, short_repr
-from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats import Format, Pattern, PatternType
 from jsparse.formats.split import Strides
 from jsparse.notation import Access
 from jsparse.planning.output import Assembly, plan_of_entries
@@ -48,7 +48,7 @@ class OnPattern:
             result shares the index arrays of `out_format`.
     """
 
-    pattern: Pattern | DynamicType
+    pattern: Pattern | PatternType
     source: int | None = None
 
 
@@ -66,7 +66,7 @@ class AssembledPattern:
     entries: Entries | None
 
     @property
-    def pattern(self) -> Pattern | DynamicType:
+    def pattern(self) -> Pattern | PatternType:
         """The static pattern on which the values lie, or the type of the dynamic one."""
         return self.assembly.result
 
@@ -123,7 +123,7 @@ class OnLevels:
     """
 
     value: int
-    pattern: Pattern | DynamicType
+    pattern: Pattern | PatternType
     strides: tuple[Strides, ...] = ()
     joins: bool = False
 
@@ -182,7 +182,7 @@ class TakePart:
 
     value: int | None
     number: int
-    pattern: Pattern | DynamicType | None
+    pattern: Pattern | PatternType | None
     is_bare: bool
 
 

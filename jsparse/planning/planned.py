@@ -26,7 +26,7 @@ from jsparse.base.arrays import jax_array
 from jsparse.base.memo import Memo, memoize
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.errors import FormatError, shorten
-from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats import Format, Pattern, PatternType
 from jsparse.formats.composed import ComposedFormat
 from jsparse.notation import Access, parse_einsum
 from jsparse.notation.statement import Product, Statement
@@ -109,7 +109,7 @@ def _describe_operand(x: Signature) -> Description:
     return _describe_stored(x.place, None if x.is_bare else x.dtype.name)
 
 
-def _describe_stored(pattern: Pattern | DynamicType | Composition, dtype: str | None) -> Description:
+def _describe_stored(pattern: Pattern | PatternType | Composition, dtype: str | None) -> Description:
     if isinstance(pattern, Pattern) or (isinstance(pattern, Composition) and not pattern.is_dynamic):
         return Description(pattern.shape, dtype, pattern.format.name, pattern.nse, pattern.digest[:6])
     return Description(pattern.shape, dtype, f"dynamic {pattern.format.name}", pattern.nse)

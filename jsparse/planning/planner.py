@@ -23,7 +23,7 @@ from jsparse.base.memo import memoize
 from jsparse.compiler.cpu_model import CPU
 from jsparse.compiler.semiring import Semiring
 from jsparse.convert import slots
-from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats import Format, Pattern, PatternType
 from jsparse.formats.dynamic import sufficient_nse
 from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.notation.statement import Statement
@@ -32,7 +32,7 @@ from jsparse.planning.dtypes import dtypes_of
 from jsparse.planning.output import (
     NEW,
     Assembly,
-    Stored,
+    ResultPattern,
     assemble_pattern,
     fuse_pattern_with_values,
     new_format,
@@ -178,7 +178,7 @@ class Planner:
             term = self.select_factors(whole, whole.assignment.target, accesses, values)
         return term
 
-    def compute(self, terms: list[Term], output: Stored | Format, is_step: bool = False) -> int:
+    def compute(self, terms: list[Term], output: ResultPattern | Format, is_step: bool = False) -> int:
         """Append the instructions for a sum of terms: for steps and conversions, and then for the sum.
 
         The result of a step is dense if its new pattern would store every element. Returns the number of the sum's
@@ -221,7 +221,7 @@ class Planner:
             place = AssembledPattern(assembly, fuse_pattern_with_values(assembly, stored))
         else:
             place = OnPattern(on.pattern, None if isinstance(on.pattern, Pattern) else self._source(on))
-        if on is not None and assembly is not None and isinstance(on.pattern, DynamicType):
+        if on is not None and assembly is not None and isinstance(on.pattern, PatternType):
             on = replace(on, group=next(self.groups))  # no other value has these index arrays
         return self.add(SumOfProducts(stored, place, dtype), Signature(shape, dtype, False, on))
 
@@ -258,7 +258,7 @@ class Planner:
         del self.instructions[begun.instructions :], self.values[begun.values :]
         self.steps, self.numbers = begun.steps, dict(begun.numbers)
 
-    def _in_steps(self, terms: list[Term], output: Stored | Format) -> list[Term]:
+    def _in_steps(self, terms: list[Term], output: ResultPattern | Format) -> list[Term]:
         """Split terms into steps where that is allowed.
 
         Only a single product and the terms of a dense sum are split: a sparse sum needs all terms on one pattern. A
@@ -379,7 +379,7 @@ class Planner:
             signature = self.values[value]
             assert signature.stored is not None
             pattern = signature.stored.pattern
-            assert isinstance(pattern, DynamicType)
+            assert isinstance(pattern, PatternType)
             type_ = dynamic_type(pattern.shape, format, sufficient_nse(pattern, format))
             stored = PatternRef(type_, next(self.groups))
             instruction = Convert(value, format, conversion.cost)
@@ -413,7 +413,7 @@ def _with_sizes(term: Term, sizes: Mapping[IndexVar, int]) -> Term:
     return term if term.sizes is sizes else replace(term, sizes=sizes)
 
 
-def _decide_place(term: Term, assembly: Assembly, is_step: bool, first: int) -> Stored:
+def _decide_place(term: Term, assembly: Assembly, is_step: bool, first: int) -> ResultPattern:
     """Decide where the result of a term is stored, after planning has found its static pattern (`assembly.result`).
 
     The result of a step that stores every element is dense (None). If all entries of an operand are reached, the result

@@ -25,7 +25,7 @@ import numpy as np
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import lazy
 from jsparse.compiler.schedule import Schedule
-from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats import Format, Pattern, PatternType
 from jsparse.formats.composed import ComposedFormat
 from jsparse.tensor.composed import Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
@@ -63,7 +63,7 @@ class Signature:
         return None if self.stored is None else self.stored.core
 
     @property
-    def place(self) -> Pattern | DynamicType | Composition | None:
+    def place(self) -> Pattern | PatternType | Composition | None:
         """The pattern, or the composition, on which the operand is stored; None for a dense array."""
         on = self.composed or self.stored
         return None if on is None else on.pattern
@@ -85,9 +85,9 @@ class PatternRef:
         derived: the types of the transposed indices that come with a dynamic pattern.
     """
 
-    pattern: Pattern | DynamicType
+    pattern: Pattern | PatternType
     group: int = 0
-    derived: tuple[DynamicType, ...] = ()
+    derived: tuple[PatternType, ...] = ()
 
     @lazy
     def core(self) -> PatternRef | None:
@@ -124,7 +124,7 @@ def places_of(operands: Sequence[Any]) -> list[PatternRef | CompositionRef | Non
     """
     groups: list[DynamicPattern] = []
 
-    def reference(pattern: Pattern | DynamicPattern | DynamicType) -> PatternRef:
+    def reference(pattern: Pattern | DynamicPattern | PatternType) -> PatternRef:
         if not isinstance(pattern, DynamicPattern):
             return PatternRef(pattern)
         group = next((n for n, other in enumerate(groups) if same_entries(pattern, other)), len(groups))

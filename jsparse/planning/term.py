@@ -26,7 +26,7 @@ from jsparse.compiler.dtypes import part
 from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.errors import ShapeError
-from jsparse.formats import DynamicType, Pattern
+from jsparse.formats import Pattern, PatternType
 from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.notation.statement import Statement
 from jsparse.planning.dtypes import Dtypes, check_coefficients, check_semiring_dtype, dtypes_of
@@ -38,7 +38,7 @@ OUTPUT = -1  # stands for the result's own pattern where a value's number is exp
 _SMALLER = "Pass out_format= for a result that stores less (of einsum and evaluate), or sum over more indices."
 
 Names = tuple[IndexVar, ...]
-WalkKey: TypeAlias = tuple[Pattern | DynamicType, int, tuple[IndexVar, ...]]
+WalkKey: TypeAlias = tuple[Pattern | PatternType, int, tuple[IndexVar, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +176,7 @@ class Term:
         return self.dtypes.result
 
     @property
-    def result(self) -> Pattern | DynamicType | None:
+    def result(self) -> Pattern | PatternType | None:
         """The pattern of a sparse result, None for a dense one."""
         return None if self.on is None else self.on.pattern
 

@@ -20,10 +20,10 @@ from jsparse.compiler.runtime.kernel_call import run_counting, run_recipe
 from jsparse.compiler.runtime.recipe import write_recipe
 from jsparse.compiler.runtime.routine import parameters
 from jsparse.compiler.schedule import Plan, plan
-from jsparse.compiler.schedule.layout import Stored, pattern_type
+from jsparse.compiler.schedule.layout import AnyPattern, storage_type
 from jsparse.compiler.schedule.search.ordered import plan_in_order
 from jsparse.compiler.statement import Statement
-from jsparse.formats import DynamicType, Pattern
+from jsparse.formats import Pattern, PatternType
 from jsparse.notation import Access, IndexVar
 from jsparse.primitives.padding import true_count
 from jsparse.primitives.routine import array_results, run_or_bind
@@ -51,7 +51,7 @@ class OutputPattern:
     sizes: tuple[tuple[IndexVar, int], ...]
 
     @property
-    def stored(self) -> tuple[Stored, ...]:
+    def stored(self) -> tuple[AnyPattern, ...]:
         """The patterns in the form that the scheduler reads."""
         return scheduler_patterns(self.walks)
 
@@ -72,7 +72,7 @@ def _counting(reached: OutputPattern, walks: Sequence[int]) -> Problem:
     named = {v for walk in taken for v in walk.indices} | set(reached.kept)
     sizes = tuple((v, size) for v, size in reached.sizes if v in named)
     statement = Statement(Access("R", reached.kept), None, patterns=tuple(range(len(taken))))
-    types = tuple(map(pattern_type, scheduler_patterns(taken)))
+    types = tuple(map(storage_type, scheduler_patterns(taken)))
     indices = tuple(walk.indices for walk in taken)
     return Problem((statement,), (TensorType("R", "int64", ()),), types, sizes, indices, output=Count())
 
@@ -97,11 +97,11 @@ def single_plan_assembly(reached: OutputPattern, chosen: Plan) -> AssemblyPlan:
     return AssemblyPlan((chosen,), (tuple(range(len(reached.walks))),), True)
 
 
-def assembly_order(reached: OutputPattern, result: Pattern | DynamicType) -> tuple[IndexVar, ...]:
+def assembly_order(reached: OutputPattern, result: Pattern | PatternType) -> tuple[IndexVar, ...]:
     """Return the index variables of a result in storage order; none if a program has to sort the entries.
 
     A program has to sort the entries if it cannot append them to the result's levels."""
-    if isinstance(result, DynamicType) and not result.format.appends:
+    if isinstance(result, PatternType) and not result.format.appends:
         return ()
     return tuple(reached.kept[dim] for dim in result.format.order)
 
@@ -139,7 +139,7 @@ def assemble_with(
     reached: OutputPattern,
     assembly: AssemblyPlan,
     index: Sequence[Sequence[Any]],
-    type_: DynamicType,
+    type_: PatternType,
     factors: Sequence[Any] = (),
     dtype: np.dtype | None = None,
 ) -> tuple[Any, ...]:
@@ -176,7 +176,7 @@ def assemble_with(
     return tuple(run_or_bind(operands, routine, results, keepalive))
 
 
-def source_count(walks: Sequence[PatternAccess], index: Sequence[Sequence[Any]], type_: DynamicType) -> list[Any]:
+def source_count(walks: Sequence[PatternAccess], index: Sequence[Sequence[Any]], type_: PatternType) -> list[Any]:
     """Return a list of one item, the largest `true_count` of the walked patterns.
 
     The list is empty if no walked pattern has a true count, or if the result has none.

@@ -21,7 +21,7 @@ import numpy as np
 
 from jsparse import _compat
 from jsparse.compiler.dtypes import as_dtype
-from jsparse.formats import DynamicType, Pattern
+from jsparse.formats import Pattern, PatternType
 from jsparse.primitives.assembly import OutputPattern
 from jsparse.primitives.batch import move_batch_in_front
 from jsparse.primitives.einsum import einsum_p, semiring_jvp, transpose_einsum
@@ -106,7 +106,7 @@ def pattern_arrays(work: Entries, index: Index) -> tuple[Any, ...]:
     return () if isinstance(work.result, Pattern) else assemble_arrays(work.reached, index, work.result)
 
 
-def assemble_arrays(reached: OutputPattern, index: Index, type_: DynamicType) -> tuple[Any, ...]:
+def assemble_arrays(reached: OutputPattern, index: Index, type_: PatternType) -> tuple[Any, ...]:
     """Compute the index arrays of a pattern of type `type_` with an entry at every coordinate tuple of `reached`.
 
     Args:

@@ -17,7 +17,7 @@ from jsparse.compiler.schedule import Plan, Schedule
 from jsparse.compiler.schedule.search.ordered import plan_in_order
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.compiler.statement import Statement
-from jsparse.formats import DynamicType, Pattern
+from jsparse.formats import Pattern, PatternType
 from jsparse.notation import IndexVar
 from jsparse.notation.einsum import operand_name
 from jsparse.primitives.assembly import OutputPattern, plan_assembly
@@ -42,7 +42,7 @@ class Entries:
     reached: OutputPattern
     coefficients: tuple[float, ...]
     specs: tuple[Spec, ...]
-    result: Pattern | DynamicType
+    result: Pattern | PatternType
     schedule: Schedule | None = None
     lead: tuple[int, ...] = ()
 

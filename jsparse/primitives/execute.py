@@ -37,7 +37,7 @@ from jsparse.compiler.runtime.kernel_call import KernelCall, call_of, stage
 from jsparse.compiler.schedule import Plan, Schedule, build_loops, plan
 from jsparse.compiler.schedule.search.statements import sum_of, wide_accumulation_plan
 from jsparse.errors import ScheduleError
-from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats import Format, Pattern, PatternType
 from jsparse.primitives.assembly import assemble_with, assembly_order, plan_assembly, single_plan_assembly
 from jsparse.primitives.batch import map_leading_axes
 from jsparse.primitives.entries_spec import Entries, entries_plan
@@ -188,13 +188,13 @@ def flatten_spec(spec: Spec) -> Spec:
         return spec
     (walk,) = spec.walks
     pattern = walk.pattern
-    if not isinstance(pattern, DynamicType) or walk.lead or len(set(walk.indices)) < len(walk.indices):
+    if not isinstance(pattern, PatternType) or walk.lead or len(set(walk.indices)) < len(walk.indices):
         return spec
     *above, last = pattern.format.levels
     if not above or not all(level.kind.is_full for level in above) or last.kind.arrays != ("pointers", "coordinates"):
         return spec
     named = {v for term in (*spec.factors, spec.result) for v in (*term.before, *term.behind)}
-    segment = DynamicType((pattern.shape[last.dim],), SEGMENT, pattern.nse)
+    segment = PatternType((pattern.shape[last.dim],), SEGMENT, pattern.nse)
     if not named.isdisjoint(walk.indices) or segment.index_dtype != pattern.index_dtype:
         return spec
     kept = tuple((v, size) for v, size in spec.sizes if v not in walk.indices[:-1])
@@ -308,7 +308,7 @@ def execute_entries(*operands: Any, work: Entries) -> list[Any]:
 def _assemble_entries(operands: Operands, work: Entries) -> list[Any]:
     """Assemble a pattern without values: loops list coordinates, which are then sorted unless already in order."""
     reached, result = work.reached, work.result
-    assert isinstance(result, DynamicType)
+    assert isinstance(result, PatternType)
 
     def assemble(*operands: Any) -> tuple[Any, ...]:
         assembly = plan_assembly(reached, assembly_order(reached, result))

@@ -15,7 +15,7 @@ import numpy as np
 
 from jsparse.base.arrays import allocate_aligned
 from jsparse.base.dataclass import dataclass
-from jsparse.formats import DynamicType, Pattern
+from jsparse.formats import Pattern, PatternType
 from jsparse.primitives.host import host_arrays, is_on_host, on_device
 
 
@@ -32,7 +32,7 @@ class Padding:
     below: int
 
 
-def padding_of(type_: Pattern | DynamicType, inner: int = 1) -> Padding | None:
+def padding_of(type_: Pattern | PatternType, inner: int = 1) -> Padding | None:
     """The padding of a pattern with `inner` elements in each slot; None if all slots are always in use."""
     if type_.limit is None:
         return None
@@ -100,7 +100,7 @@ def _poison_overflow(x: Any, pointers: Any, padding: Padding) -> Any:
     return jnp.where(overflowed, x * poison, x)
 
 
-def overflow(pattern: Pattern | DynamicType, arrays: Sequence[Any]) -> Any:
+def overflow(pattern: Pattern | PatternType, arrays: Sequence[Any]) -> Any:
     """Return whether a dynamic pattern, or each pattern of a batch, has more entries than its capacity.
 
     The result is None for a pattern that cannot overflow. `arrays` begins with the pattern's index arrays.
@@ -116,7 +116,7 @@ def nan_where(condition: Any, x: Any) -> Any:
     return jnp.where(condition, jnp.asarray(jnp.nan, x.dtype), x) if jnp.issubdtype(x.dtype, jnp.inexact) else x
 
 
-def true_count(end: Any, source: Pattern | DynamicType, result: DynamicType) -> Any:
+def true_count(end: Any, source: Pattern | PatternType, result: PatternType) -> Any:
     """Return the count that marks a result as overflowed if its source has overflowed; 0 if the source has not.
 
     It is the source's true count, converted to the number of positions in the level of the result's last pointers. But

@@ -21,7 +21,7 @@ from jsparse.compiler.runtime.kernel_call import KernelCall
 from jsparse.compiler.runtime.routine import Routine, parameters, swap_parameters
 from jsparse.compiler.signature import element_code, encode_buffers
 from jsparse.errors import DTypeError, LinearityError, PatternError
-from jsparse.formats import DynamicType, Format, Pattern, default_format
+from jsparse.formats import Format, Pattern, PatternType, default_format
 from jsparse.formats.dynamic import slots_dtype
 from jsparse.primitives.batch import map_leading_axes, move_batch_in_front
 from jsparse.primitives.free_transposes import after_transposes, build_transpose
@@ -52,7 +52,7 @@ class Assembled:
     slots: Any
 
 
-def assemble(coords: Any, type_: DynamicType) -> Assembled:
+def assemble(coords: Any, type_: PatternType) -> Assembled:
     """Assemble the pattern of the entries at `coords`, an integer array (ndim, n). The entries may be in any order.
 
     Duplicates share a slot. Entries out of range or beyond the capacity have no slot.
@@ -65,7 +65,7 @@ def assemble(coords: Any, type_: DynamicType) -> Assembled:
     return Assembled(tuple(arrays), order, starts, slots)
 
 
-def check_index_arrays(arrays: Sequence[Any], type_: DynamicType) -> tuple[Any, ...]:
+def check_index_arrays(arrays: Sequence[Any], type_: PatternType) -> tuple[Any, ...]:
     """Return the index arrays of a pattern, or of a batch of patterns, after a check if `config.bounds` is "check".
 
     Args:
@@ -83,14 +83,14 @@ def check_index_arrays(arrays: Sequence[Any], type_: DynamicType) -> tuple[Any, 
     return cast("tuple[Any, ...]", map_leading_axes(check, arrays[0].ndim - 1)(*arrays))
 
 
-def expand(arrays: Sequence[Any], type_: DynamicType) -> Any:
+def expand(arrays: Sequence[Any], type_: PatternType) -> Any:
     """Return the coordinates (ndim, nse) of every slot in storage order. In padding, they equal the dimension sizes."""
     arrays = check_index_arrays(arrays, type_)
     results = (((len(type_.shape), type_.nse), type_.index_dtype),)
     return _bind("expand", parameters(type_), tuple(arrays), results)[0]
 
 
-def fitting(arrays: tuple[Any, ...], pointers: Any, type_: DynamicType) -> tuple[Any, ...]:
+def fitting(arrays: tuple[Any, ...], pointers: Any, type_: PatternType) -> tuple[Any, ...]:
     """Return arrays of integers or booleans that belong to a pattern, unless the pattern has overflowed.
 
     After an overflow, a program for CPU that uses one of the arrays fails under `config.overflow = "raise"`.
@@ -118,7 +118,7 @@ def fitting(arrays: tuple[Any, ...], pointers: Any, type_: DynamicType) -> tuple
     return tuple(jnp.where(fault == 0, x, jnp.zeros((), x.dtype)) for fault, x in zip(aligned, arrays, strict=True))
 
 
-def overflow_error(type_: DynamicType, count: int) -> PatternError:
+def overflow_error(type_: PatternType, count: int) -> PatternError:
     """Return the error for a pattern that has `count` entries, more than its capacity."""
     return PatternError(
         f"Expected at most nse={type_.nse:,} entries in a {type_.format.name} tensor of shape {type_.shape}, but there "
@@ -126,7 +126,7 @@ def overflow_error(type_: DynamicType, count: int) -> PatternError:
     )
 
 
-def nonzero(x: Any, type_: DynamicType) -> tuple[Any, ...]:
+def nonzero(x: Any, type_: PatternType) -> tuple[Any, ...]:
     """The index arrays of a pattern with an entry for each nonzero element of `x`. NaN is nonzero."""
     x = jax.lax.stop_gradient(x)
     results = (*array_results(type_), ((type_.nse,), slots_dtype(type_, x.size)))
@@ -141,7 +141,7 @@ def draw_distinct(key: Any, sizes: Any, count: int) -> Any:
     Args:
         key: (2,) the words of a key, uint32.
     """
-    type_ = DynamicType((sizes.shape[0], count), DENSE, sizes.shape[0] * count)
+    type_ = PatternType((sizes.shape[0], count), DENSE, sizes.shape[0] * count)
     dtype = np.dtype(sizes.dtype)
     return _bind("draw", parameters(type_, coordinates=dtype), (key, sizes), ((type_.shape, dtype),))[0]
 
@@ -159,7 +159,7 @@ def number_distinct(leading: Any, numbers: Any, size: int, room: int) -> tuple[A
         kept: (room,) the number in each slot, `size` where there is none.
     """
     inputs, dtype = numbers.shape[0], np.dtype(numbers.dtype)
-    params = parameters(DynamicType((size,), VECTOR, room), inputs=inputs, coordinates=dtype)
+    params = parameters(PatternType((size,), VECTOR, room), inputs=inputs, coordinates=dtype)
     slots, kept = _bind("number", params, (leading, numbers), (((inputs,), dtype), ((room,), dtype)))
     return slots, kept
 
@@ -173,7 +173,7 @@ def swap_last_axes(x: Any) -> Any:
     return _bind("swap", swap_parameters(x.shape, np.dtype(x.dtype)), (x,), ((shape, np.dtype(x.dtype)),))[0]
 
 
-def array_results(type_: Pattern | DynamicType) -> tuple[Result, ...]:
+def array_results(type_: Pattern | PatternType) -> tuple[Result, ...]:
     """The shapes and dtypes of the index arrays of a dynamic pattern; () for a static pattern.
 
     Raises DTypeError if jax would cut int64 to int32.

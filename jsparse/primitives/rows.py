@@ -22,7 +22,7 @@ import numpy as np
 
 from jsparse._compat import same_varying
 from jsparse.base.arrays import Array
-from jsparse.formats import DynamicType, Format
+from jsparse.formats import Format, PatternType
 from jsparse.formats.levels import DENSE, SINGLETON, Level
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
@@ -57,7 +57,7 @@ def rows_at(array: jax.Array, coordinates: Sequence[Array]) -> jax.Array:
 def _spec(size: int, shape: Sequence[int], inner: int) -> Spec:
     places = tuple(f"q{n}" for n in range(len(shape)))
     levels = (Level(DENSE, 0), *(Level(SINGLETON, n) for n in range(1, len(places) + 1)))
-    type_ = DynamicType((size, *shape), Format(levels), size)
+    type_ = PatternType((size, *shape), Format(levels), size)
     sizes = (("p", size), *zip(places, shape, strict=True), ("t", inner))
     walk = PatternAccess(("p", *places), type_)
     return Spec((ArrayAccess(("p", "t")),), ArrayAccess((*places, "t")), (walk,), sizes)

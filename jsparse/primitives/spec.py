@@ -12,10 +12,10 @@ import numpy as np
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.problem import Axis, Dense, Positions, Problem, TensorType, problem_of_product
 from jsparse.compiler.schedule import Schedule
-from jsparse.compiler.schedule.layout import Stored, pattern_type
+from jsparse.compiler.schedule.layout import AnyPattern, storage_type
 from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask, Semiring
 from jsparse.errors import LeafError
-from jsparse.formats import DynamicType, Pattern
+from jsparse.formats import Pattern, PatternType
 from jsparse.formats.dynamic import index_operands
 from jsparse.formats.relayout import index_format, relayout_to
 from jsparse.notation import Access, Assignment, IndexVar
@@ -52,8 +52,8 @@ class PatternAccess:
     """
 
     indices: tuple[IndexVar, ...]
-    pattern: Pattern | DynamicType
-    derived: tuple[DynamicType, ...] = ()
+    pattern: Pattern | PatternType
+    derived: tuple[PatternType, ...] = ()
     lead: tuple[IndexVar, ...] = ()
 
     @property
@@ -76,7 +76,7 @@ class PatternAccess:
             check_shape(array, (*lead, length), dtype, f"{what} in {text}")
 
     @property
-    def stored(self) -> Stored:
+    def stored(self) -> AnyPattern:
         """The pattern in the form that the scheduler reads.
 
         Transposed indices of batched patterns are left out, since each member of the batch would need its own gather.
@@ -111,7 +111,7 @@ class Spec:
     schedule: Schedule | None = None
 
     @property
-    def stored(self) -> tuple[Stored, ...]:
+    def stored(self) -> tuple[AnyPattern, ...]:
         """The patterns in the form that the scheduler reads."""
         return scheduler_patterns(self.walks)
 
@@ -227,7 +227,7 @@ class Spec:
         return factors, index
 
 
-def scheduler_patterns(walks: Sequence[PatternAccess]) -> tuple[Stored, ...]:
+def scheduler_patterns(walks: Sequence[PatternAccess]) -> tuple[AnyPattern, ...]:
     """Return patterns that are walked together, in the form that the scheduler reads.
 
     A static pattern with a level of repeated coordinates, as in coo, receives pointers for that level if another
@@ -237,7 +237,7 @@ def scheduler_patterns(walks: Sequence[PatternAccess]) -> tuple[Stored, ...]:
     return tuple(_with_pointers(n, walks) for n in range(len(walks)))
 
 
-def _with_pointers(number: int, walks: Sequence[PatternAccess]) -> Stored:
+def _with_pointers(number: int, walks: Sequence[PatternAccess]) -> AnyPattern:
     pattern = walks[number].pattern
     if not isinstance(pattern, Pattern):
         return walks[number].stored
@@ -276,6 +276,6 @@ def problem_of(spec: Spec, dtypes: tuple[str, ...]) -> Problem:
     known = dict(spec.sizes)
     walks = tuple((*walk.lead, *walk.indices) for walk in spec.walks)
     variables = dict.fromkeys((*assignment.variables(), *(v for walk in walks for v in walk)))
-    patterns = tuple(pattern_type(p, len(walk.lead)) for p, walk in zip(spec.stored, spec.walks, strict=True))
+    patterns = tuple(storage_type(p, len(walk.lead)) for p, walk in zip(spec.stored, spec.walks, strict=True))
     sizes = tuple((v, known[v]) for v in variables)
     return problem_of_product(assignment, tensors, patterns, sizes, walks, spec.semiring, spec.mask)

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.compiler.runtime.bound_arrays import OPERAND, array_names
-from jsparse.compiler.schedule.layout import Stored
+from jsparse.compiler.schedule.layout import AnyPattern
 from jsparse.compiler.schedule.search.row_blocks import RowBlocks
 from jsparse.formats import Pattern, Relayout
 from jsparse.formats.relayout import relayout_to
@@ -30,7 +30,7 @@ LARGE = 1 << 22  # the least elements for which the routine `swap` is faster tha
 
 
 def name_arrays(
-    walks: Sequence[PatternAccess], used: Sequence[Stored], blocks: RowBlocks | None = None
+    walks: Sequence[PatternAccess], used: Sequence[AnyPattern], blocks: RowBlocks | None = None
 ) -> tuple[str, ...]:
     """Return a name for each walked index array: a bound array's name if the pattern is static, else `OPERAND`.
 
@@ -52,7 +52,7 @@ def name_arrays(
     return tuple(names)
 
 
-def index_arrays(walk: PatternAccess, used: Stored, operands: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
+def index_arrays(walk: PatternAccess, used: AnyPattern, operands: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
     """Return the index arrays of a dynamic pattern in the order `used`, and two gathers of values: to `used` and back.
 
     There are no gathers if `used` is the order of the pattern itself. A static pattern has neither.
@@ -76,7 +76,7 @@ def static_patterns(walks: Sequence[PatternAccess]) -> tuple[Pattern, ...]:
 
 
 def value_permutations(
-    walks: Sequence[PatternAccess], used: Sequence[Stored], index: Sequence[Sequence[Any]]
+    walks: Sequence[PatternAccess], used: Sequence[AnyPattern], index: Sequence[Sequence[Any]]
 ) -> list[ValuePermutation]:
     """Return the value permutation of each pattern. `used` is as in `name_arrays`; `index` has the operands of each."""
     return [ValuePermutation(walk, order, arrays) for walk, order, arrays in zip(walks, used, index, strict=True)]
@@ -91,7 +91,7 @@ class ValuePermutation:
         relayout: for a static pattern that is reordered, the relayout.
     """
 
-    def __init__(self, walk: PatternAccess, used: Stored, index: Sequence[Any]) -> None:
+    def __init__(self, walk: PatternAccess, used: AnyPattern, index: Sequence[Any]) -> None:
         self.arrays, self.gathers = index_arrays(walk, used, index)
         self.relayout: Relayout | None = None
         if isinstance(used, Pattern):

@@ -27,14 +27,14 @@ from jsparse.compiler.cache.entry import StoredKernel
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.recipe import write_recipe
 from jsparse.compiler.schedule import Schedule
-from jsparse.compiler.schedule.layout import Stored
+from jsparse.compiler.schedule.layout import AnyPattern
 from jsparse.compiler.schedule.transformations.specialize import Specialize
 from jsparse.errors import ScheduleError
 from jsparse.formats import Pattern
 from jsparse.primitives.spec import Spec, problem_of
 from jsparse.settings import config
 
-Kernel: TypeAlias = tuple[Problem, tuple[Stored, ...]]
+Kernel: TypeAlias = tuple[Problem, tuple[AnyPattern, ...]]
 """What the scheduler plans: a problem, and its patterns."""
 
 
@@ -104,7 +104,7 @@ def general(schedule: Schedule) -> Schedule:
     return Schedule(tuple(kept), schedule.layout)
 
 
-def key_of(problem: Problem, patterns: tuple[Stored, ...]) -> str:
+def key_of(problem: Problem, patterns: tuple[AnyPattern, ...]) -> str:
     """The key of a kernel's schedule: its problem, and what is roughly known of its patterns."""
     value = json.loads(write_recipe(problem, ()))
     sparse = {v for names in problem.level_variables for v in names}
@@ -112,7 +112,7 @@ def key_of(problem: Problem, patterns: tuple[Stored, ...]) -> str:
     return f"schedule of {json.dumps(value)} on {[_statistics(pattern) for pattern in patterns]}"
 
 
-def _statistics(pattern: Stored) -> list[int]:
+def _statistics(pattern: AnyPattern) -> list[int]:
     """The binary digits of the number of entries, and of the mean and the largest length of segments at each level.
 
     For a dynamic pattern, the binary digits of the capacities.

@@ -27,7 +27,7 @@ from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import Owned, Owning
 from jsparse.errors import PatternError
-from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats import Format, Pattern, PatternType
 from jsparse.formats.composed import ComposedFormat, Decomposed, find_format
 from jsparse.formats.format import digit_format, outer_format, permutation
 from jsparse.formats.serialized import format_values, pattern_bytes, read_format, read_pattern, read_type, type_bytes
@@ -55,13 +55,13 @@ class Part:
     """
 
     format: ComposedFormat
-    pattern: Pattern | DynamicPattern | DynamicType
+    pattern: Pattern | DynamicPattern | PatternType
     inner: tuple[int, ...]
     slots: int
 
     @staticmethod
     def of(
-        format: ComposedFormat, pattern: Pattern | DynamicPattern | DynamicType, slots: int, shape: Sequence[int]
+        format: ComposedFormat, pattern: Pattern | DynamicPattern | PatternType, slots: int, shape: Sequence[int]
     ) -> Part:
         """Make a part of a tensor of this shape. Raises PatternError for a pattern that is none of the format."""
         sizes, outer, stored = format.blocks.sizes(shape), len(format.blocks.outer), outer_format(format)
@@ -88,13 +88,13 @@ class Part:
     def core(self) -> Pattern | DynamicPattern:
         """The outer pattern without the numbers of slots."""
         outer = self.pattern
-        assert not isinstance(outer, DynamicType)
+        assert not isinstance(outer, PatternType)
         if not self.has_slots:
             return outer
         format, shape, arrays = digit_format(self.format.blocks.outer), outer.shape[:-1], outer.arrays[:-1]
         if isinstance(outer, Pattern):
             return Pattern._of_valid(shape, format, arrays)
-        return DynamicPattern(DynamicType(shape, format, outer.nse), arrays)
+        return DynamicPattern(PatternType(shape, format, outer.nse), arrays)
 
     @cached_property
     def digest(self) -> str:
@@ -210,7 +210,7 @@ class Composition(Owning, SetOperators):
         left = list(patterns)
         if not left:
             return self
-        return _with_outer(self, [left.pop(0) if isinstance(p.pattern, DynamicType) else p.pattern for p in self.parts])
+        return _with_outer(self, [left.pop(0) if isinstance(p.pattern, PatternType) else p.pattern for p in self.parts])
 
     def static_part(self) -> Composition:
         """The composition with the types of dynamic patterns in their places, as pytrees hold it."""
@@ -259,7 +259,7 @@ def _flatten(x: Composition) -> tuple[tuple[DynamicPattern, ...], Composition]:
     return dynamic, _with_outer(x, types)
 
 
-def _with_outer(x: Composition, outer: Sequence[Pattern | DynamicPattern | DynamicType]) -> Composition:
+def _with_outer(x: Composition, outer: Sequence[Pattern | DynamicPattern | PatternType]) -> Composition:
     parts = (replace(part, pattern=pattern) for part, pattern in zip(x.parts, outer, strict=True))
     return Composition(x.shape, tuple(parts))
 

@@ -30,11 +30,11 @@ from jsparse.base.arrays import Array, check_local, is_deleted
 from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes
 from jsparse.errors import DTypeError, NotYetSupportedError, PatternError, ShapeError
-from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats import Format, Pattern, PatternType
 from jsparse.formats.dynamic import pad, trim, trim_arrays
 from jsparse.formats.format import permutation
 from jsparse.formats.levelled import Levelled
-from jsparse.formats.set_operations import Stored
+from jsparse.formats.set_operations import PatternArrays
 from jsparse.formats.set_operators import SetOperators, check_static
 from jsparse.primitives.host import is_on_host, on_device
 from jsparse.primitives.padding import Padding, in_use, mask_invalid, padding_of, poison_overflow, true_count
@@ -73,7 +73,7 @@ class Derived:
         scatter: (nse,) the slot of the transposed index for each slot of the pattern; out of range if none exists.
     """
 
-    type: DynamicType
+    type: PatternType
     arrays: tuple[Any, ...]
     gather: Any
     scatter: Any
@@ -87,7 +87,7 @@ class Derived:
         )
 
 
-def _restored_derived(type_: DynamicType, arrays: tuple[Any, ...], gather: Any, scatter: Any) -> Derived:
+def _restored_derived(type_: PatternType, arrays: tuple[Any, ...], gather: Any, scatter: Any) -> Derived:
     """Rebuild a transposed index from a pickle."""
     return Derived(type_, tuple(map(unpack_leaf, arrays)), unpack_leaf(gather), unpack_leaf(scatter))
 
@@ -107,18 +107,18 @@ class DynamicPattern(Levelled, SetOperators):
             None.
     """
 
-    type: DynamicType
+    type: PatternType
     arrays: tuple[Any, ...]
     derived: tuple[Derived, ...] = ()
     mark: Any = None
 
     @staticmethod
-    def pad_static(pattern: Pattern, type_: DynamicType) -> DynamicPattern:
+    def pad_static(pattern: Pattern, type_: PatternType) -> DynamicPattern:
         """Make a dynamic pattern with a static pattern's entries. Raises PatternError if they exceed the capacity."""
         return DynamicPattern(type_, tuple(on_device(pad(pattern, type_.nse))))
 
     @staticmethod
-    def empty(type_: DynamicType) -> DynamicPattern:
+    def empty(type_: PatternType) -> DynamicPattern:
         """Make a pattern of that type without entries."""
         arrays = [np.zeros(length, type_.index_dtype) for length in type_.array_lengths]
         return DynamicPattern(type_, tuple(on_device(arrays)))
@@ -150,7 +150,7 @@ class DynamicPattern(Levelled, SetOperators):
 
     @property
     def limit(self) -> tuple[int, int] | None:
-        """The pair (array, capacity) of `DynamicType.limit`."""
+        """The pair (array, capacity) of `PatternType.limit`."""
         return self.type.limit
 
     @property
@@ -285,7 +285,7 @@ class DynamicPattern(Levelled, SetOperators):
         patterns = (getattr(x, "pattern", None) for x in operands)
         return self.ordinary() if any(isinstance(p, DynamicPattern) and p.mark is None for p in patterns) else self
 
-    def with_type(self, type_: DynamicType) -> DynamicPattern:
+    def with_type(self, type_: PatternType) -> DynamicPattern:
         """Return a pattern of a different type with the same index arrays, for example after dense levels are added."""
         return replace(self, type=type_)
 
@@ -332,7 +332,7 @@ class DynamicPattern(Levelled, SetOperators):
         count = int(np.asarray(pointers)[..., -1].max(initial=0))
         return count * self.type._slots_below(last) if count > capacity else 0
 
-    def to_stored(self) -> Stored:
+    def to_stored(self) -> PatternArrays:
         """Cut the index arrays, which have to be concrete, to the entries in use. The result shares their memory.
 
         Raises PatternError if the index arrays are invalid, and after an overflow.
@@ -367,7 +367,7 @@ class DynamicPattern(Levelled, SetOperators):
             _validate(type_, self._on_host(arrays))
 
     @property
-    def derived_types(self) -> tuple[DynamicType, ...]:
+    def derived_types(self) -> tuple[PatternType, ...]:
         """The type of each transposed index."""
         return tuple(other.type for other in self.derived)
 
@@ -395,7 +395,7 @@ class DynamicPattern(Levelled, SetOperators):
         return f"DynamicPattern({self.format.name}, {shape}, nse={self.nse:,})"
 
 
-def _flatten(pattern: DynamicPattern) -> tuple[tuple[Any, ...], DynamicType]:
+def _flatten(pattern: DynamicPattern) -> tuple[tuple[Any, ...], PatternType]:
     arrays, derived = pattern.arrays, pattern.derived
     if pattern.mark is not None:
         arrays = (GradientIndex(arrays[0], pattern.mark), *arrays[1:])
@@ -404,13 +404,13 @@ def _flatten(pattern: DynamicPattern) -> tuple[tuple[Any, ...], DynamicType]:
     return (arrays, derived), pattern.type
 
 
-def _flatten_with_keys(pattern: DynamicPattern) -> tuple[tuple[tuple[Any, Any], ...], DynamicType]:
+def _flatten_with_keys(pattern: DynamicPattern) -> tuple[tuple[tuple[Any, Any], ...], PatternType]:
     keys = DigestKey.of("arrays", pattern.type.digest), jax.tree_util.GetAttrKey("derived")
     children, type_ = _flatten(pattern)
     return tuple(zip(keys, children, strict=True)), type_
 
 
-def unflatten_pattern(type_: DynamicType, children: Iterable[Any]) -> DynamicPattern:
+def unflatten_pattern(type_: PatternType, children: Iterable[Any]) -> DynamicPattern:
     """Make a pattern with these children, which may be anything: tracers, shapes or sentinels."""
     arrays, derived = children
     if type(arrays) is tuple and arrays and type(arrays[0]) is GradientIndex:
@@ -422,7 +422,7 @@ def unflatten_pattern(type_: DynamicType, children: Iterable[Any]) -> DynamicPat
 jax.tree_util.register_pytree_with_keys(DynamicPattern, _flatten_with_keys, unflatten_pattern, _flatten)
 
 
-def _restored_pattern(type_: DynamicType, arrays: tuple[Any, ...], derived: tuple[Derived, ...]) -> DynamicPattern:
+def _restored_pattern(type_: PatternType, arrays: tuple[Any, ...], derived: tuple[Derived, ...]) -> DynamicPattern:
     """Rebuild a pattern from a pickle."""
     return DynamicPattern(type_, tuple(map(unpack_leaf, arrays)), derived)
 
@@ -432,7 +432,7 @@ def _restored_gradient(*parts: Any) -> DynamicPattern:
     return _restored_pattern(*parts).of_gradient()
 
 
-def dynamic_type(shape: Sequence[int], format: Format, nse: int) -> DynamicType:
+def dynamic_type(shape: Sequence[int], format: Format, nse: int) -> PatternType:
     """Make a type with a capacity of `nse` slots, rounded up to complete blocks of trailing dense levels.
 
     The capacity is at most the number of elements of the shape. If no level of the format has pointers, every slot has
@@ -448,7 +448,7 @@ def dynamic_type(shape: Sequence[int], format: Format, nse: int) -> DynamicType:
     sizes = tuple(int(size) for size in shape)
     trailing = prod(sizes[dim] for dim in format.trailing_dims)
     core = min(-(-nse // max(trailing, 1)), prod(sizes) // max(trailing, 1))
-    type_ = DynamicType(sizes, format, core * trailing)
+    type_ = PatternType(sizes, format, core * trailing)
     if type_.limit is None:
         type_ = replace(type_, nse=type_.level_sizes[-1])
     capacity = max(type_.nse, *type_.array_lengths)
@@ -467,7 +467,7 @@ def check_width(index_dtype: np.dtype, what: str) -> None:
         )
 
 
-def _validate(type_: DynamicType, arrays: Sequence[np.ndarray]) -> None:
+def _validate(type_: PatternType, arrays: Sequence[np.ndarray]) -> None:
     names = [f"{role} of level {level}" for level, role in type_.format.arrays]
     lead = arrays[0].shape[:-1]
     for name, array, length in zip(names, arrays, type_.array_lengths, strict=True):

@@ -16,11 +16,11 @@ from programs.schedules import steps_of, summary_of, with_grain
 from jsparse import Format, Pattern
 from jsparse.compiler.dtypes import DTYPES, part
 from jsparse.compiler.output_kind import Coordinates, Write
-from jsparse.compiler.problem import Dense, PatternType, Positions, Problem, TensorType
+from jsparse.compiler.problem import Dense, Positions, Problem, StorageType, TensorType
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.scalar import Number, product_of
 from jsparse.compiler.schedule import Schedule, plan
-from jsparse.compiler.schedule.layout import pattern_type
+from jsparse.compiler.schedule.layout import storage_type
 from jsparse.compiler.schedule.schedule import build_loops
 from jsparse.compiler.schedule.search.ordered import plan_in_order
 from jsparse.compiler.statement import Statement
@@ -61,7 +61,7 @@ class _Sum(Draw):
         count = terms or self.choice((1, 2, 3), (0.3, 0.45, 0.25))
         terms = tuple(self.term(target) for _ in range(count))
         result = TensorType("R", self.stored, ())
-        types = tuple(pattern_type(p) for p in self.patterns)
+        types = tuple(storage_type(p) for p in self.patterns)
         problem = Problem(
             terms,
             (result, *self.tensors),
@@ -217,7 +217,7 @@ def test_problems_are_of_all_kinds() -> None:
     assert sum(rows) > 20 < len(rows) - sum(rows)
 
 
-def _repeats(type_: PatternType) -> bool:
+def _repeats(type_: StorageType) -> bool:
     return any(type_.repeats(level) for level in range(len(type_.levels)))
 
 
@@ -268,7 +268,7 @@ def _product_of_sparse_rows(rng: np.random.Generator, size: int) -> Stated:
     problem = Problem(
         (_scaled(Access("R", ("i", "k")), 1, (Access("A", ("i", "j")), Access("B", ("j", "k"))), (0, 1)),),
         (TensorType("R", "float64", ()), *tensors),
-        tuple(pattern_type(p) for p in patterns),
+        tuple(storage_type(p) for p in patterns),
         (("i", 4), ("j", 3), ("k", size)),
         (("i", "j"), ("j", "k")),
         Write(Coordinates.LEVELS, values=True),
@@ -309,7 +309,7 @@ def test_a_factor_that_is_absent_further_out_is_not_read() -> None:
     problem = Problem(
         terms,
         (TensorType("R", "float64", ()), *tensors),
-        tuple(pattern_type(p) for p in (a, b, M)),
+        tuple(storage_type(p) for p in (a, b, M)),
         sizes,
         (("i",), ("j",), ("i", "j")),
         Write(Coordinates.LEVELS, values=True),
@@ -337,7 +337,7 @@ def test_loops_in_another_order_than_the_targets_visit_what_all_patterns_store()
     problem = Problem(
         (_scaled(target, 1, factors, (0, 1)),),
         (TensorType("R", "float64", ()), *tensors),
-        tuple(pattern_type(p) for p in patterns),
+        tuple(storage_type(p) for p in patterns),
         (("l", n), ("i", n), ("j", m), ("k", m)),
         (("l", "i"), ("j", "l", "k")),
         Write(Coordinates.LEVELS, values=True),

@@ -8,7 +8,7 @@ import jsparse
 from jsparse.compiler.kernel.interpret import execute
 from jsparse.compiler.problem import Dense, Positions, TensorType, problem_of_product
 from jsparse.compiler.schedule import Schedule
-from jsparse.compiler.schedule.layout import pattern_type
+from jsparse.compiler.schedule.layout import storage_type
 from jsparse.notation import Access, Assignment
 
 N, ENTRIES = 40_000, 400_000
@@ -37,7 +37,7 @@ def run(schedule, size=N, matrix=A, x=X, dtype="float32"):
     factors = Access("A", ("i", "j")), Access("x", ("i",))
     tensors = TensorType("C", dtype, (Dense(0),)), TensorType("A", dtype, (Positions(0, (0, 1)),))
     tensors += (TensorType("x", dtype, (Dense(0),)),)
-    sizes, patterns = (("i", size), ("j", size)), (pattern_type(matrix.pattern),)
+    sizes, patterns = (("i", size), ("j", size)), (storage_type(matrix.pattern),)
     problem = problem_of_product(Assignment(Access("C", ("j",)), factors), tensors, patterns, sizes)
     arrays = {"A": np.asarray(matrix.values).astype(dtype), "x": x.astype(dtype)}
     return HostRun(problem, Schedule.parse(schedule), arrays, (matrix.pattern.arrays,), (size,))

@@ -16,7 +16,7 @@ from jsparse.compiler.loops.domain import Runs
 from jsparse.compiler.loops.nest import Assign, Forall, Sequence, Where
 from jsparse.compiler.problem import Dense, Positions, TensorType, problem_of_product
 from jsparse.compiler.schedule import Schedule, build_loops
-from jsparse.compiler.schedule.layout import pattern_type
+from jsparse.compiler.schedule.layout import storage_type
 from jsparse.formats.relayout import relayout_to
 from jsparse.notation import Access, Assignment
 
@@ -189,7 +189,7 @@ def test_sums_in_memory_are_added_up_in_a_wider_copy(lanes, block):
     tensors = (TensorType("C", "float32", dense), TensorType("A", "float32", (Positions(0, (0, 1)),)))
     tensors += (TensorType("X", "float32", dense),) if lanes else ()
     sizes = (("i", 200), ("j", 20), *([("k", 8)] if lanes else []))
-    problem = problem_of_product(Assignment(Access("C", indices), factors), tensors, (pattern_type(pattern),), sizes)
+    problem = problem_of_product(Assignment(Access("C", indices), factors), tensors, (storage_type(pattern),), sizes)
     schedule = Schedule().split("k", lanes).vectorize("k").widen(block) if lanes else Schedule().widen(block)
     assert "in float32" in str(build_loops(problem, schedule)).splitlines()[-1]
     arrays = {"A": matrix.reshape(-1), "X": ones(200, 8)}

@@ -17,7 +17,7 @@ from jsparse.compiler.lower.lower import lower
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
 from jsparse.compiler.scalar import Apply, Number
 from jsparse.compiler.schedule import Schedule, build_loops
-from jsparse.compiler.schedule.layout import pattern_type
+from jsparse.compiler.schedule.layout import storage_type
 from jsparse.compiler.schedule.search.statements import plan_statements
 from jsparse.compiler.statement import Statement
 from jsparse.errors import ScheduleError
@@ -47,7 +47,7 @@ def problem(*statements: Statement, axes: Mapping[str, tuple] | None = None) -> 
     return Problem(
         statements,
         tuple(TensorType(name, "float32", known[name]) for name in (*targets, *read)),
-        (pattern_type(CSR),),
+        (storage_type(CSR),),
         tuple((v, size) for v, size in SIZES.items() if v in used),
         temporaries=tuple(targets[:-1]),
     )
@@ -157,11 +157,11 @@ def test_a_schedule_may_name_panels() -> None:
 def test_a_sparse_level_is_walked_row_by_row() -> None:
     """Panels of a sparse level continue its segments, which one statement can do."""
     rows, _ = Pattern.from_coordinates(np.stack([ROW_OF, ROW_OF]), (N, N), "dcsr")
-    stated = replace(problem(PRODUCT, PROJECTED, RELU), patterns=(pattern_type(rows),))
+    stated = replace(problem(PRODUCT, PROJECTED, RELU), patterns=(storage_type(rows),))
     assert "panels" not in str(build_loops(stated, *plan_statements(stated, [rows])))
     split = "split i 8\ncompute_at i0"
     first = Statement(E, Apply("*", (A, A)), "+", (0,))
     last = Statement(T, Apply("*", (E, X)), "+", (0,))
-    stated = replace(problem(first, last), patterns=(pattern_type(rows),))
+    stated = replace(problem(first, last), patterns=(storage_type(rows),))
     with pytest.raises(ScheduleError, match="panels of i continue segments of a sparse level, which one statement"):
         build_loops(stated, Schedule.parse(split), Schedule.parse("split i 8"))

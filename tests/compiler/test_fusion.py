@@ -11,7 +11,7 @@ from jsparse.compiler.lower.lower import lower
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
 from jsparse.compiler.scalar import Apply
 from jsparse.compiler.schedule import Schedule, build_loops
-from jsparse.compiler.schedule.layout import pattern_type
+from jsparse.compiler.schedule.layout import storage_type
 from jsparse.compiler.statement import Statement
 from jsparse.notation import Access
 
@@ -29,7 +29,7 @@ def normalised(second: Statement | None = None) -> Problem:
     )
     types = {"E": ON_P0, "S": ROW, "W": ON_P0, "A": ON_P0}
     tensors = tuple(TensorType(name, "float32", axes) for name, axes in types.items())
-    return Problem(statements, tensors, (pattern_type(CSR),), (("i", 4), ("j", 5)), temporaries=("E", "S"))
+    return Problem(statements, tensors, (storage_type(CSR),), (("i", 4), ("j", 5)), temporaries=("E", "S"))
 
 
 def nest(*schedules: str, problem: Problem | None = None) -> str:
@@ -104,7 +104,7 @@ def test_a_loop_over_some_coordinates_is_not_shared_with_one_over_all(sparse_fir
     statements = (squared, scaled) if sparse_first else (scaled, squared)
     names = [statement.target.tensor for statement in statements] + ["A", "X"]
     tensors = tuple(TensorType(name, "float32", types[name]) for name in names)
-    problem = Problem(statements, tensors, (pattern_type(CSR),), (("i", 4), ("j", 5)))
+    problem = Problem(statements, tensors, (storage_type(CSR),), (("i", 4), ("j", 5)))
     nest("compute_at i", "", problem=problem)
 
 
@@ -120,7 +120,7 @@ def test_memory_of_one_iteration_holds_whatever_index_arrays_say(lanes: int) -> 
     problem = Problem(
         (Statement(e, Apply("*", (a, a)), "+", (0,)), Statement(r, Apply("+", (e, a)), "+", (0,))),
         tuple(TensorType(name, "float32", on) for name in "ERA"),
-        (replace(pattern_type(csf), dynamic=True),),
+        (replace(storage_type(csf), dynamic=True),),
         (("i", 3), ("j", 4), ("k", 20)),
         temporaries=("E",),
     )

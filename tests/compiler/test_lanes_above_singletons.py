@@ -19,7 +19,7 @@ from compiler.test_position_lanes import (
 from programs.host import HostRun
 from programs.schedules import summary_of
 
-from jsparse.compiler.problem import Dense, PatternType, TensorType, problem_of_product
+from jsparse.compiler.problem import Dense, StorageType, TensorType, problem_of_product
 from jsparse.compiler.schedule import Schedule, build_loops
 from jsparse.compiler.schedule.transformations.vectorize import Vectorize
 from jsparse.compiler.semiring import SEMIRINGS, Monoid
@@ -34,7 +34,7 @@ def in_slots(dtype, index="int32", dynamic=False, semiring="plus_times", sizes=(
     types = tuple(TensorType(name, dtype, (Dense(0),)) for name in ("y", "V", "x"))
     assignment = Assignment(Access("y", ("i",)), (Access("V", ("s",)), Access("x", ("j",))))
     known = (("i", len(LENGTHS)), ("j", sizes[0]), ("s", sizes[1]))
-    pattern = PatternType(levels, index, dynamic)
+    pattern = StorageType(levels, index, dynamic)
     return problem_of_product(assignment, types, (pattern,), known, (("i", "j", "s"),), semiring=SEMIRINGS[semiring])
 
 

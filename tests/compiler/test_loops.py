@@ -10,7 +10,7 @@ from programs.schedules import summary_of
 
 from jsparse.compiler.problem import Dense, Positions, TensorType, problem_of_product
 from jsparse.compiler.schedule import Schedule, build_loops
-from jsparse.compiler.schedule.layout import pattern_type
+from jsparse.compiler.schedule.layout import storage_type
 from jsparse.notation import Access, Assignment
 
 FORMATS = ["csr", "dcsr", "coo"]
@@ -31,7 +31,7 @@ def test_a_diagonal_on_its_pattern_is_written_and_the_rest_of_it_cleared(format,
     pattern = sparse(9, 9, format=format, density=0.5).pattern
     assignment = Assignment(Access("C", ("i", "i")), (Access("A", ("i",)),))
     tensors = (TensorType("C", "float32", (Positions(0, (0, 1)),)), TensorType("A", "float32", (Dense(0),)))
-    problem = problem_of_product(assignment, tensors, (pattern_type(pattern),), (("i", 9),))
+    problem = problem_of_product(assignment, tensors, (storage_type(pattern),), (("i", 9),))
     schedule = Schedule().parallelize("i", grain=grain)
     assert str(build_loops(problem, schedule)).startswith("C[i, i] = 0\n")
     vector = np.arange(1, 10, dtype=np.float32)
@@ -44,7 +44,7 @@ def test_an_index_of_a_level_repeated_in_a_dense_axis_of_the_target():
     pattern = sparse(9, format="csf", density=0.5).pattern
     assignment = Assignment(Access("C", ("i", "i")), (Access("A", ("i",)),))
     tensors = (TensorType("C", "float32", (Positions(0, (0,)), Dense(1))), TensorType("A", "float32", (Dense(0),)))
-    problem = problem_of_product(assignment, tensors, (pattern_type(pattern),), (("i", 9),))
+    problem = problem_of_product(assignment, tensors, (storage_type(pattern),), (("i", 9),))
     vector = np.arange(1, 10, dtype=np.float32)
     (stored,) = pattern.to_coords()
     got = agree(problem, Schedule().parallelize("i"), {"A": vector}, pattern.arrays, (pattern.nse, 9))
@@ -82,7 +82,7 @@ def test_a_sum_over_gathered_values_stays_in_a_register():
 @pytest.mark.parametrize("format", FORMATS)
 def test_loops_against_the_storage_order_look_coordinates_up(format):
     tensor = sparse(9, 9, format=format, density=0.5)
-    type_ = pattern_type(tensor.pattern)
+    type_ = storage_type(tensor.pattern)
     tensors = (TensorType("B", "float32", (Dense(0),)), TensorType("A", "float32", (Positions(0, (0, 1)),)))
     assignment = Assignment(Access("B", ("j",)), (Access("A", ("i", "j")),))
     problem = problem_of_product(assignment, tensors, (type_,), (("i", 9), ("j", 9)))
@@ -101,7 +101,7 @@ def test_a_batch_of_padded_patterns_is_walked_one_by_one(grain, parallel):
     pointers = np.stack([tensor.pattern.pointers(1) for tensor in tensors])
     coordinates = np.stack([np.append(t.pattern.coordinates(1), [3] * (room - t.nse)) for t in tensors])
     values = np.stack([np.append(np.asarray(t.values), [5] * (room - t.nse)) for t in tensors]).astype(np.float32)
-    type_ = replace(pattern_type(tensors[0].pattern), dynamic=True, batch_axes=1)
+    type_ = replace(storage_type(tensors[0].pattern), dynamic=True, batch_axes=1)
     assignment = Assignment(Access("C", ("b", "i")), (Access("A", ("b", "i", "j")), Access("B", ("j",))))
     types = (
         TensorType("C", "float32", (Dense(0), Dense(1))),

@@ -16,7 +16,7 @@ from jsparse.compiler.lower.lower import lower
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
 from jsparse.compiler.scalar import Apply
 from jsparse.compiler.schedule import Schedule, build_loops
-from jsparse.compiler.schedule.layout import pattern_type
+from jsparse.compiler.schedule.layout import storage_type
 from jsparse.compiler.schedule.schedule import apply_schedule
 from jsparse.compiler.schedule.search.shared_loops import find_shared_loops
 from jsparse.compiler.schedule.search.statements import plan_statements
@@ -52,7 +52,7 @@ def problem(*statements: Statement, dtype: str = "float32", rows: int = N, tempo
             TensorType(x, "float32" if x in temporaries else dtype, axes.get(x, (Dense(0), Dense(1))))
             for x in (*targets, *read)
         ),
-        (pattern_type(CSR),) if walks else (),
+        (storage_type(CSR),) if walks else (),
         tuple((v, size) for v, size in sizes.items() if v in used),
         temporaries=tuple(x for x in targets if x in temporaries),
     )

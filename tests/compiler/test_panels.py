@@ -14,7 +14,7 @@ from jsparse.compiler.lower.lower import lower
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
 from jsparse.compiler.scalar import Apply
 from jsparse.compiler.schedule import Schedule, build_loops
-from jsparse.compiler.schedule.layout import pattern_type
+from jsparse.compiler.schedule.layout import storage_type
 from jsparse.compiler.statement import Statement
 from jsparse.notation import Access
 
@@ -29,7 +29,7 @@ def kernel_of(pattern: Pattern, schedule: str, dynamic: bool = False) -> Kernel:
     problem = Problem(
         (PRODUCT,),
         tuple(TensorType(name, "float32", axes) for name, axes in types),
-        (replace(pattern_type(pattern), dynamic=dynamic),),
+        (replace(storage_type(pattern), dynamic=dynamic),),
         (("i", M), ("j", N), ("k", K)),
     )
     return lower(build_loops(problem, Schedule.parse(schedule)))

@@ -15,9 +15,9 @@ import jsparse
 from jsparse import SparseTensor
 from jsparse.base import _native
 from jsparse.compiler.loops.nest import Forall, Sequence, Where, Widened
-from jsparse.compiler.problem import Dense, PatternType, Positions, Problem, TensorType, problem_of_product
+from jsparse.compiler.problem import Dense, Positions, Problem, StorageType, TensorType, problem_of_product
 from jsparse.compiler.schedule import Schedule, build_loops
-from jsparse.compiler.schedule.layout import pattern_type
+from jsparse.compiler.schedule.layout import storage_type
 from jsparse.compiler.schedule.transformations.vectorize import Vectorize
 from jsparse.compiler.semiring import SEMIRINGS, EqualityMask, Monoid
 from jsparse.formats.levels import KINDS, Level
@@ -51,7 +51,7 @@ def numbers(dtype, count, rng):
 
 def spmv(dtype, semiring="plus_times", target=None, index="int32", dynamic=False, size=SIZE, count=None):
     """y[i] ⊕= A[i, j] ⊗ x[j] on csr."""
-    pattern = pattern_type(sparse(3, 3).pattern)
+    pattern = storage_type(sparse(3, 3).pattern)
     pattern = replace(pattern, index_dtype=index, dynamic=dynamic)
     types = (
         TensorType("y", target or dtype, (Dense(0),)),
@@ -285,7 +285,7 @@ def test_levels_of_a_run_of_consecutive_coordinates():
     x = numbers("float32", SIZE, np.random.default_rng(1))
     problem = spmv("float32")
     levels = tuple(Level(KINDS[kind], n) for n, kind in enumerate(("dense", "range")))
-    problem = replace(problem, patterns=(PatternType(levels, "int32", capacities=(len(LENGTHS), len(values))),))
+    problem = replace(problem, patterns=(StorageType(levels, "int32", capacities=(len(LENGTHS), len(values))),))
     run = HostRun(problem, IN_LANES, {"A": values, "x": x}, ((pointers, starts),), (len(LENGTHS),))
     bounds = list(itertools.pairwise(pointers))
     terms = [values[lo:hi] * x[start : start + hi - lo] for start, (lo, hi) in zip(starts, bounds, strict=True)]
@@ -306,7 +306,7 @@ def test_a_batch_of_patterns():
         TensorType("A", "float32", (Dense(0), Positions(0, (1, 2)))),
         TensorType("x", "float32", (Dense(0), Dense(1))),
     )
-    pattern = replace(pattern_type(sparse(3, 3).pattern), dynamic=True, batch_axes=1)
+    pattern = replace(storage_type(sparse(3, 3).pattern), dynamic=True, batch_axes=1)
     factors = (Access("A", ("b", "i", "j")), Access("x", ("b", "j")))
     sizes = (("b", 3), ("i", len(LENGTHS)), ("j", SIZE))
     assignment = Assignment(Access("y", ("b", "i")), factors)
@@ -324,7 +324,7 @@ def test_a_batch_of_patterns():
 def quadratic(dtype: str, mask: EqualityMask | None = None) -> Problem:
     """s[i] = Σ A[i, j] B[i, j] M[j, i] u[i], with values of two tensors on one pattern and a transposed matrix. A mask
     compares the first factor with the second one."""
-    pattern = pattern_type(sparse(3, 3).pattern)
+    pattern = storage_type(sparse(3, 3).pattern)
     types = (
         TensorType("s", dtype, (Dense(0),)),
         TensorType("A", dtype, (Positions(0, (0, 1)),)),

@@ -19,7 +19,7 @@ from jsparse.compiler.runtime import kernel_call
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.scalar import Apply, Let, Local
 from jsparse.compiler.schedule import build_loops
-from jsparse.compiler.schedule.layout import pattern_type
+from jsparse.compiler.schedule.layout import storage_type
 from jsparse.compiler.schedule.schedule import apply_schedule
 from jsparse.compiler.schedule.search.row_blocks import in_row_blocks
 from jsparse.compiler.schedule.search.statements import plan_statements
@@ -192,7 +192,7 @@ def fused_statements():
     def problem(*statements, **options):
         names = [*(s.target.tensor for s in statements), "A", *(["X"] if "X" in str(statements) else [])]
         tensors = tuple(TensorType(name, "float32", axes[name]) for name in names)
-        return Problem(statements, tensors, (pattern_type(CSR),), (("i", 4), ("j", 5)), **options)
+        return Problem(statements, tensors, (storage_type(CSR),), (("i", 4), ("j", 5)), **options)
 
     def nest(problem, *schedules):
         return build_loops(problem, *map(Schedule.parse, schedules))
@@ -223,7 +223,7 @@ def fused_statements():
         yield ScheduleError, lambda p: nest(p, "compute_at j", ""), [problem(*statements)]
     one = TensorType("B", "float32", ()), TensorType("A", "float32", ENTRIES)
     total = Assignment(Access("B", ()), (matrix,))
-    product = problem_of_product(total, one, (pattern_type(CSR),), (("i", 4), ("j", 5)))
+    product = problem_of_product(total, one, (storage_type(CSR),), (("i", 4), ("j", 5)))
     yield ScheduleError, lambda: build_loops(product, Schedule().reorder("i"))
 
 
@@ -264,7 +264,7 @@ def statements():
     on = tuple(TensorType(name, "float32", ENTRIES) for name in "AB")
     types, sizes = (TensorType("C", "float32", ()), *on), (("i", 3), ("j", 3))
     transposed = parse_einsum("ij,ji->", ((3, 3), (3, 3)))
-    yield ValueError, lambda: problem_of_product(transposed, types, (pattern_type(CSR),), sizes)
+    yield ValueError, lambda: problem_of_product(transposed, types, (storage_type(CSR),), sizes)
     yield TypeError, lambda: in_lanes(Call("exp", (Cast(Var("p"), "float32"),)), Var("p"), const(0), 16)
 
 

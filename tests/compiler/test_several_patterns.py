@@ -16,7 +16,7 @@ from jsparse.compiler.lower.lower import lower
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType, problem_of_product
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.schedule import build_loops
-from jsparse.compiler.schedule.layout import pattern_type
+from jsparse.compiler.schedule.layout import storage_type
 from jsparse.compiler.schedule.prices.cost import estimate
 from jsparse.compiler.schedule.search.candidates import candidates
 from jsparse.compiler.schedule.search.cheapest import plan_as
@@ -42,7 +42,7 @@ def _problem(text: str, sparse: dict[str, tuple[Pattern, int]]) -> Problem:
         return TensorType(access.tensor, "float64", (Positions(number, pattern.format.order),))
 
     tensors = [tensor(access) for access in accesses]
-    types = tuple(pattern_type(p.core) for p, _ in sorted(sparse.values(), key=lambda entry: entry[1]))
+    types = tuple(storage_type(p.core) for p, _ in sorted(sparse.values(), key=lambda entry: entry[1]))
     sizes = tuple((v, SIZES[v]) for v in dict.fromkeys("".join(terms)))
     assignment = Assignment(accesses[-1], tuple(accesses[:-1]))
     return problem_of_product(assignment, (tensors[-1], *tensors[:-1]), types, sizes)

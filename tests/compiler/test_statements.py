@@ -14,13 +14,13 @@ from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.lower.lower import lower
 from jsparse.compiler.lower.storage import kernel_buffers
-from jsparse.compiler.problem import Dense, PatternType, Positions, Problem, TensorType
+from jsparse.compiler.problem import Dense, Positions, Problem, StorageType, TensorType
 from jsparse.compiler.runtime.bound_arrays import array_names
 from jsparse.compiler.runtime.kernel_call import KernelCall, bind
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, evaluate, power_of, product_of
 from jsparse.compiler.schedule import build_loops
-from jsparse.compiler.schedule.layout import pattern_type
+from jsparse.compiler.schedule.layout import storage_type
 from jsparse.compiler.schedule.search.statements import plan_statements
 from jsparse.compiler.statement import DerivedVar, Statement
 from jsparse.notation import Access
@@ -31,7 +31,7 @@ A, MOST, SHIFTED = Access("A", ENTRY), Access("most", ROW), Access("shifted", EN
 ON_P0, VECTOR = (Positions(0, (0, 1)),), (Dense(0),)
 
 
-def rows(pattern: PatternType, size: int, temporaries: tuple[str, ...] = ()) -> Problem:
+def rows(pattern: StorageType, size: int, temporaries: tuple[str, ...] = ()) -> Problem:
     """The maximum of each row's entries, the entries minus it, and the rows' sums of these."""
     statements = (
         Statement(MOST, A, "max", (0,)),
@@ -63,7 +63,7 @@ def call_on(pattern: Pattern, problem: Problem) -> KernelCall:
 @pytest.mark.parametrize("temporaries", [(), ("most",), ("shifted",), ("most", "shifted")])
 def test_a_custom_call_has_several_results(matrix, temporaries):
     pattern = Pattern((40, 40), "csr", (matrix.indptr, matrix.indices))
-    problem = rows(pattern_type(pattern), 40, temporaries)
+    problem = rows(storage_type(pattern), 40, temporaries)
     call = call_on(pattern, problem)
     handle = bind(call)
     shapes = {"most": (40,), "shifted": (matrix.nnz,), "total": (40,)}
@@ -81,7 +81,7 @@ def test_a_custom_call_has_several_results(matrix, temporaries):
 
 def test_the_validity_flag_poisons_every_result(matrix):
     pattern = Pattern((40, 40), "csr", (matrix.indptr, matrix.indices))
-    problem = rows(pattern_type(pattern), 40)
+    problem = rows(storage_type(pattern), 40)
     call = call_on(pattern, problem).with_validity
     handle = bind(call)
     wanted = [jax.ShapeDtypeStruct(shape, np.float32) for shape in ((40,), (matrix.nnz,), (40,))]
@@ -97,7 +97,7 @@ def rows_of(matrix: scipy.sparse.csr_matrix) -> tuple[np.ndarray, np.ndarray]:
 
 def test_a_program_is_printed_statement_by_statement(matrix):
     pattern = Pattern((40, 40), "csr", (matrix.indptr, matrix.indices))
-    problem = rows(pattern_type(pattern), 40, ("most",))
+    problem = rows(storage_type(pattern), 40, ("most",))
     assert (
         str(problem)
         == """\

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats import Format, Pattern, PatternType
 from jsparse.formats.dynamic import pad, trim
 
 
@@ -20,16 +20,16 @@ from jsparse.formats.dynamic import pad, trim
     ],
 )
 def test_capacities_follow_from_nse(format, shape, nse, capacities, lengths):
-    type_ = DynamicType(shape, Format.of(format, len(shape)), nse)
+    type_ = PatternType(shape, Format.of(format, len(shape)), nse)
     assert type_.level_sizes == capacities
     assert type_.array_lengths == lengths
     assert type_.index_dtype == np.int32
-    assert hash(type_) == hash(DynamicType(shape, Format.of(format, len(shape)), nse))
+    assert hash(type_) == hash(PatternType(shape, Format.of(format, len(shape)), nse))
 
 
 def test_indices_are_wide_where_they_must_be():
-    assert DynamicType((2**31, 5), Format.of("coo", 2), 3).index_dtype == np.int64
-    assert DynamicType((5, 5), Format.of("coo", 2), 2**31).index_dtype == np.int64
+    assert PatternType((2**31, 5), Format.of("coo", 2), 3).index_dtype == np.int64
+    assert PatternType((5, 5), Format.of("coo", 2), 2**31).index_dtype == np.int64
 
 
 @pytest.mark.parametrize("format", ["csr", "csc", "coo", "dcsr", "dcsc", "(i, j) -> (i : compressed, j : dense)"])
@@ -38,7 +38,7 @@ def test_pad_and_trim(format, padding):
     rng = np.random.default_rng(0)
     pattern, _ = Pattern.from_coordinates(rng.integers(0, 6, (2, 9)), (6, 6), format)
     nse = pattern.nse + 6 * padding
-    type_ = DynamicType(pattern.shape, pattern.format, nse)
+    type_ = PatternType(pattern.shape, pattern.format, nse)
     arrays = pad(pattern, nse)
     assert tuple(map(len, arrays)) == type_.array_lengths
     assert trim(type_, arrays) is pattern

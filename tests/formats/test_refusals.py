@@ -13,7 +13,7 @@ from jsparse import (
     SparseTensor,
     SubscriptError,
 )
-from jsparse.formats import DynamicType, Format, Level, Pattern, Relayout
+from jsparse.formats import Format, Level, Pattern, PatternType, Relayout
 from jsparse.formats.composed import Width, find_format
 from jsparse.formats.digits import Blocks, DigitLevel
 from jsparse.formats.dynamic import pad, trim
@@ -171,7 +171,7 @@ def patterns():
     yield ShapeError, lambda: Relayout(A, A.transposed((1, 0)))
     yield FormatError, lambda: relayout_to(A, UNIQUE_ABOVE_SINGLETON)
     yield PatternError, lambda: pad(A, 2)
-    type_ = DynamicType((3, 3), Format.of("csr", 2), 2)
+    type_ = PatternType((3, 3), Format.of("csr", 2), 2)
     yield PatternError, lambda: trim(type_, (np.array([0, 1, 2, 3]), np.array([0, 1])))
     yield DTypeError, lambda: jsparse.asarray(np.array([["a"]]))
     yield ShapeError, lambda: jsparse.asarray(np.eye(3)).with_values(np.ones(4))

@@ -15,7 +15,7 @@ import numpy as np
 from interpreters.levels import entries_of
 from numpy.typing import NDArray
 
-from jsparse.compiler.problem import Dense, PatternType, Positions, Problem
+from jsparse.compiler.problem import Dense, Positions, Problem, StorageType
 from jsparse.compiler.scalar import NUMPY, Number, Scalar, as_stored, evaluate
 from jsparse.notation.assignment import Access, IndexVar
 
@@ -212,7 +212,7 @@ class _Space:
         return tuple(positions[a] if isinstance(a, Positions) else self.size(str(access.indices[a.dim])) for a in axes)
 
 
-def _entries(type_: PatternType, arrays: Sequence[Array], sizes: tuple[int, ...]) -> list[tuple[tuple[int, ...], int]]:
+def _entries(type_: StorageType, arrays: Sequence[Array], sizes: tuple[int, ...]) -> list[tuple[tuple[int, ...], int]]:
     """The coordinates and the position of each entry, level by level; those out of range are padding."""
     found: list[tuple[tuple[int, ...], int]] = [((), 0)]
     for depth, (level, size) in enumerate(zip(type_.levels, sizes, strict=True)):

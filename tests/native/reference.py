@@ -4,16 +4,16 @@ from itertools import groupby
 
 import numpy as np
 
-from jsparse.formats import DynamicType
+from jsparse.formats import PatternType
 from jsparse.formats.levels import DENSE, RANGE
 
 
-def slot_count(type_: DynamicType) -> int:
+def slot_count(type_: PatternType) -> int:
     """The number of slots that the index arrays can describe, at most nse."""
     return min(type_.nse, type_.level_sizes[-1]) if type_.level_sizes else min(type_.nse, 1)
 
 
-def assemble(coords: np.ndarray, type_: DynamicType) -> list[np.ndarray]:
+def assemble(coords: np.ndarray, type_: PatternType) -> list[np.ndarray]:
     """The results of the routine `assemble`: the index arrays, `order`, `starts` and `slots`."""
     tuples = [tuple(int(coords[dim, n]) for dim in type_.format.order) for n in range(coords.shape[1])]
     sizes = [type_.shape[dim] for dim in type_.format.order]
@@ -33,7 +33,7 @@ def assemble(coords: np.ndarray, type_: DynamicType) -> list[np.ndarray]:
     return [*arrays, np.array(order, int), starts, slots]
 
 
-def _arrays(distinct: list[tuple[int, ...]], type_: DynamicType) -> tuple[list[np.ndarray], list[int]]:
+def _arrays(distinct: list[tuple[int, ...]], type_: PatternType) -> tuple[list[np.ndarray], list[int]]:
     """The padded index arrays of sorted tuples, and the position of each tuple in the last level."""
     positions = [0] * len(distinct)
     arrays: list[np.ndarray] = []
@@ -69,7 +69,7 @@ def _arrays(distinct: list[tuple[int, ...]], type_: DynamicType) -> tuple[list[n
 
 
 def params(
-    type_: DynamicType, inputs: int = 0, batch: int | None = None, flags: int = 0, element: tuple[int, int] = (0, 0)
+    type_: PatternType, inputs: int = 0, batch: int | None = None, flags: int = 0, element: tuple[int, int] = (0, 0)
 ) -> np.ndarray:
     """The parameters of a routine, in the layout of `csrc/routines/params.h`."""
     levels = [(level.kind.code, level.dim, level.unique, type_.shape[level.dim]) for level in type_.format.levels]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from jsparse.base import _native
 from jsparse.compiler.runtime.routine import Routine, parameters
-from jsparse.formats import DynamicType, Format, default_format
+from jsparse.formats import Format, PatternType, default_format
 from jsparse.primitives import routine as routines
 from jsparse.primitives.portable.drawn import threefry
 from jsparse.primitives.portable.routines import run_portable
@@ -22,12 +22,12 @@ def run(name: str, params: tuple[int, ...], buffers: list[np.ndarray], threads: 
 
 
 def drawing(rows: int, count: int, dtype: np.dtype) -> Routine:
-    type_ = DynamicType((rows, count), Format.dense(2), rows * count)
+    type_ = PatternType((rows, count), Format.dense(2), rows * count)
     return Routine("draw", parameters(type_, coordinates=dtype), 2, 1)
 
 
 def numbering(leading: int, inputs: int, size: int, room: int, dtype: np.dtype) -> Routine:
-    type_ = DynamicType((size,), default_format(1), room)
+    type_ = PatternType((size,), default_format(1), room)
     return Routine("number", parameters(type_, inputs=inputs, coordinates=dtype), 2, 2)
 
 

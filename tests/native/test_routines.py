@@ -8,7 +8,7 @@ from native import reference
 from strategies import formats
 
 from jsparse.base import _native
-from jsparse.formats import DynamicType, Format
+from jsparse.formats import Format, PatternType
 
 FORMATS = [
     "csr",
@@ -25,20 +25,20 @@ FORMATS = [
 
 
 @st.composite
-def types(draw: st.DrawFn) -> DynamicType:
+def types(draw: st.DrawFn) -> PatternType:
     shape = tuple(draw(st.lists(st.sampled_from([0, 1, 2, 3, 5]), min_size=1, max_size=5)))
-    return DynamicType(shape, draw(formats(len(shape))), draw(st.integers(0, 40)))
+    return PatternType(shape, draw(formats(len(shape))), draw(st.integers(0, 40)))
 
 
 def run(name: str, buffers: list[np.ndarray], threads: int = 1) -> None:
     assert _native.run(_native.routine(name), buffers, threads) == 0, _native.last_error()
 
 
-def empty(type_: DynamicType, batch: tuple[int, ...] = ()) -> list[np.ndarray]:
+def empty(type_: PatternType, batch: tuple[int, ...] = ()) -> list[np.ndarray]:
     return [np.full((*batch, length), 77, type_.index_dtype) for length in type_.array_lengths]
 
 
-def assembled(coords: np.ndarray, type_: DynamicType, threads: int = 1, wide: bool = False) -> list[np.ndarray]:
+def assembled(coords: np.ndarray, type_: PatternType, threads: int = 1, wide: bool = False) -> list[np.ndarray]:
     """The results of the routine `assemble`. `coords` may have a leading batch axis."""
     batch, n = coords.shape[:-2], coords.shape[-1]
     dtype = np.int64 if wide else np.int32
@@ -49,7 +49,7 @@ def assembled(coords: np.ndarray, type_: DynamicType, threads: int = 1, wide: bo
     return out
 
 
-def check_equal(found: list[np.ndarray], expected: list[np.ndarray], type_: DynamicType) -> None:
+def check_equal(found: list[np.ndarray], expected: list[np.ndarray], type_: PatternType) -> None:
     stored = len(type_.array_lengths)
     for a, b in zip(found[:stored], expected[:stored], strict=True):
         np.testing.assert_array_equal(a, b)
@@ -57,7 +57,7 @@ def check_equal(found: list[np.ndarray], expected: list[np.ndarray], type_: Dyna
         np.testing.assert_array_equal(a, b)
 
 
-def random_coords(rng: np.random.Generator, type_: DynamicType, n: int, dtype: type = np.int32) -> np.ndarray:
+def random_coords(rng: np.random.Generator, type_: PatternType, n: int, dtype: type = np.int32) -> np.ndarray:
     """Random coordinates with duplicates and, sometimes, coordinates out of range."""
     coords = np.stack([rng.integers(0, max(size, 1), n) for size in type_.shape])
     outside = rng.random(coords.shape) < 0.03
@@ -66,7 +66,7 @@ def random_coords(rng: np.random.Generator, type_: DynamicType, n: int, dtype: t
 
 @settings(max_examples=400, deadline=None)
 @given(types(), st.integers(0, 60), st.integers(0, 2**32 - 1), st.booleans(), st.booleans())
-def test_assemble(type_: DynamicType, n: int, seed: int, wide: bool, wide_coords: bool) -> None:
+def test_assemble(type_: PatternType, n: int, seed: int, wide: bool, wide_coords: bool) -> None:
     coords = random_coords(np.random.default_rng(seed), type_, n, np.int64 if wide_coords else np.int32)
     expected = reference.assemble(coords, type_)
     check_equal(assembled(coords, type_, wide=wide), expected, type_)
@@ -77,9 +77,9 @@ OVERFLOWED = "(i, j, k, l, m) -> (i : dense, j : dense, k : compressed(nonunique
 
 
 @settings(max_examples=300, deadline=None)
-@example(DynamicType((1, 1, 2, 2, 1), Format.of(OVERFLOWED, 5), 1), 6, 0)
+@example(PatternType((1, 1, 2, 2, 1), Format.of(OVERFLOWED, 5), 1), 6, 0)
 @given(types(), st.integers(0, 60), st.integers(0, 2**32 - 1))
-def test_expand_and_validate_assembled_arrays(type_: DynamicType, n: int, seed: int) -> None:
+def test_expand_and_validate_assembled_arrays(type_: PatternType, n: int, seed: int) -> None:
     coords = random_coords(np.random.default_rng(seed), type_, n)
     *arrays, _, starts, slots = assembled(coords, type_)
     back = np.full((len(type_.shape), type_.nse), 77, type_.index_dtype)
@@ -104,7 +104,7 @@ def test_expand_and_validate_assembled_arrays(type_: DynamicType, n: int, seed: 
 @given(
     types(), st.sampled_from(["f2", "f4", "f8", "c8", "c16", "?", "i1", "i2", "i4", "i8"]), st.integers(0, 2**32 - 1)
 )
-def test_nonzero(type_: DynamicType, dtype: str, seed: int) -> None:
+def test_nonzero(type_: PatternType, dtype: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     x = (rng.integers(0, 3, type_.shape) * (rng.random(type_.shape) < 0.4)).astype(dtype)
     if x.dtype.kind in "fc":
@@ -114,7 +114,7 @@ def test_nonzero(type_: DynamicType, dtype: str, seed: int) -> None:
     out = [*empty(type_), np.full(type_.nse, 77, np.int32)]
     kind = {"f": 1, "c": 2}.get(x.dtype.kind, 0)
     run("nonzero", [reference.params(type_, element=(x.itemsize // (1 + (kind == 2)), kind)), x, *out])
-    check_equal(out[:-1], expected, DynamicType(type_.shape, type_.format, type_.nse))
+    check_equal(out[:-1], expected, PatternType(type_.shape, type_.format, type_.nse))
     back = np.zeros((len(type_.shape), type_.nse), type_.index_dtype)
     run("expand", [reference.params(type_), *out[:-1], back])
     inside = (back < np.array(type_.shape)[:, None]).all(axis=0)
@@ -127,7 +127,7 @@ def test_nonzero(type_: DynamicType, dtype: str, seed: int) -> None:
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_batches_are_independent(format: str, threads: int) -> None:
     ndim = 3 if "k" in format else 2
-    type_ = DynamicType((4, 5, 3)[:ndim], Format.of(format, ndim), 24)
+    type_ = PatternType((4, 5, 3)[:ndim], Format.of(format, ndim), 24)
     rng = np.random.default_rng(0)
     coords = np.stack([random_coords(rng, type_, 40) for _ in range(6)])
     out = assembled(coords, type_, threads)
@@ -157,7 +157,7 @@ def test_any_number_of_threads_gives_the_same(format: str, spread: int) -> None:
     n = 150_000
     coords = np.stack([(rng.random(n) ** 3 * size).astype(np.int32) for size in shape])
     coords[0, rng.random(n) < 0.01] = -1
-    type_ = DynamicType(shape, Format.of(format, ndim), 100_000 * (6 if ndim == 3 else 1))
+    type_ = PatternType(shape, Format.of(format, ndim), 100_000 * (6 if ndim == 3 else 1))
     one, several = assembled(coords, type_, 1), assembled(coords, type_, 3)
     for a, b in zip(one, several, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -179,7 +179,7 @@ def test_dimensions_too_large_for_one_word() -> None:
     coords[1, 7] = -1
     for format in (Format.of("csf", 3), Format.of("coo", 3), Format.of("csf", 3).transposed((2, 0, 1))):
         for nse in (100, 400):
-            type_ = DynamicType(shape, format, nse)
+            type_ = PatternType(shape, format, nse)
             check_equal(assembled(coords, type_), reference.assemble(coords, type_), type_)
 
 
@@ -196,7 +196,7 @@ def test_garbage_is_safe() -> None:
     types = []
     for format in FORMATS[:6] + FORMATS[7:]:
         ndim = 3 if "k" in format else 2
-        types.append(DynamicType((4, 5, 3)[:ndim], Format.of(format, ndim), 24))
+        types.append(PatternType((4, 5, 3)[:ndim], Format.of(format, ndim), 24))
     valid = [assembled(random_coords(rng, t, 30), t)[: len(t.array_lengths)] for t in types]
     for round_ in range(10_000):
         pick = round_ % len(types)
@@ -227,7 +227,7 @@ def test_garbage_is_safe() -> None:
     ],
 )
 def test_wrong_parameters(change: dict[int, int], message: str) -> None:
-    type_ = DynamicType((3, 3), Format.of("csr", 2), 4)
+    type_ = PatternType((3, 3), Format.of("csr", 2), 4)
     params = reference.params(type_)
     for at, value in change.items():
         params[at] = value

@@ -9,7 +9,7 @@ from einsum.hlo import compiled_text
 from programs.planned import planned_product
 
 import jsparse
-from jsparse.formats import DynamicType, Format
+from jsparse.formats import Format, PatternType
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.execute import make_plan
 from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
@@ -33,7 +33,7 @@ def test_exchanging_a_factor_twice_changes_nothing(case):
 
 
 def test_shapes_of_terms():
-    pattern = DynamicType((7, 9), Format.of("csr", 2), 50)
+    pattern = PatternType((7, 9), Format.of("csr", 2), 50)
     sizes = (("b", 2), ("i", 3), ("k", 5), ("p", 7), ("q", 9))
     spec = Spec((), ArrayAccess(()), (PatternAccess(("p", "q"), pattern),), sizes)
     assert spec.shape(ArrayAccess(("b", "i"))) == (2, 3)

@@ -9,7 +9,7 @@ import pytest
 
 from jsparse import NotYetSupportedError
 from jsparse.compiler.runtime.routine import Routine, parameters, swap_parameters
-from jsparse.formats import DynamicType, Format
+from jsparse.formats import Format, PatternType
 from jsparse.formats.dynamic import slots_dtype
 from jsparse.primitives.host import run_routine
 from jsparse.primitives.portable.routines import run_portable
@@ -51,7 +51,7 @@ CASES = {  # shape, format, nse, and the number of inputs
 
 def type_of(name):
     shape, format, nse, _ = CASES[name]
-    return DynamicType(shape, Format.of(format, len(shape)), nse)
+    return PatternType(shape, Format.of(format, len(shape)), nse)
 
 
 def routine_of(name, type_, operands, results, **given):
@@ -158,7 +158,7 @@ WIDE = {
 @pytest.mark.parametrize("name", WIDE)
 def test_int64(name):
     shape, format, nse, inputs = WIDE[name]
-    type_ = DynamicType(shape, Format.of(format, len(shape)), nse)
+    type_ = PatternType(shape, Format.of(format, len(shape)), nse)
     with jax.enable_x64(True):
         check_there_and_back(type_, inputs, np.int64)
 
@@ -167,7 +167,7 @@ def test_int64(name):
 def test_coordinates_and_indices_of_other_widths(dtype):
     shape = (5, 7) if dtype == np.int64 else (5, 2**40)
     with jax.enable_x64(True):
-        check_there_and_back(DynamicType(shape, Format.of("csr", 2), 9), 12, dtype)
+        check_there_and_back(PatternType(shape, Format.of("csr", 2), 9), 12, dtype)
 
 
 @pytest.mark.parametrize("name, size", [("csr", 3), ("coo", 3), ("skyline", 3), ("csr", 0)])

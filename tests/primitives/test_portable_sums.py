@@ -10,7 +10,7 @@ import pytest
 
 import jsparse
 from jsparse import Pattern, SparseTensor
-from jsparse.formats import DynamicType
+from jsparse.formats import PatternType
 from jsparse.formats.levels import DENSE, SINGLETON, Level
 from jsparse.primitives.portable.einsum import compute_einsum
 from jsparse.primitives.portable.summed import ACCELERATOR, CPU, GPU
@@ -38,7 +38,7 @@ def test_sums_by_scatter_keep_their_digits(machine, shape):
     for size, index, want in ((3, places, exact), (3, np.sort(places), exact), (1, 0 * places, exact.sum())):
         inner = "t" * len(shape)
         sizes = (("p", n), ("q", size), *zip(inner, shape, strict=True))
-        walk = PatternAccess(("p", "q"), DynamicType((n, size), RELATION, n))
+        walk = PatternAccess(("p", "q"), PatternType((n, size), RELATION, n))
         spec = Spec((ArrayAccess(("p", *inner)),), ArrayAccess(("q", *inner)), (walk,), sizes)
         found = jax.jit(partial(compute_einsum, spec=spec, machine=machine))(rows, index)
         assert found.dtype == np.float32

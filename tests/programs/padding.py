@@ -8,7 +8,7 @@ import numpy as np
 from programs.host import HostRun, positions_axis
 from programs.schedules import without_content
 
-from jsparse.compiler.problem import PatternType, Problem
+from jsparse.compiler.problem import Problem, StorageType
 from jsparse.formats.levels import COMPRESSED, DENSE, RANGE, SINGLETON
 
 __all__ = ["in_use", "with_gaps", "with_int64", "with_padding"]
@@ -78,7 +78,7 @@ def with_gaps(run: HostRun, rng: np.random.Generator) -> tuple[HostRun, HostRun]
     )
 
 
-def _is_full(type_: PatternType) -> bool:
+def _is_full(type_: StorageType) -> bool:
     """Whether there is one entry below every coordinate of dense levels."""
     *above, last = [level.kind for level in type_.levels]
     return last is SINGLETON and all(kind is DENSE for kind in above)
@@ -102,7 +102,7 @@ def _some(count: int, rng: np.random.Generator) -> set[int]:
 
 
 def _padded(
-    type_: PatternType, sizes: list[int], pattern: tuple[np.ndarray, ...], rng: np.random.Generator
+    type_: StorageType, sizes: list[int], pattern: tuple[np.ndarray, ...], rng: np.random.Generator
 ) -> tuple[list[np.ndarray], list[int]]:
     """The padded index arrays, and the capacity of each level."""
     rest, arrays, parents, capacities = list(pattern), [], 1, []

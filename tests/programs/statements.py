@@ -15,7 +15,7 @@ from programs.near import InexactError, Near, applied, check, rounded
 from jsparse import FormatError
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
 from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, Scalar
-from jsparse.compiler.schedule.layout import pattern_type
+from jsparse.compiler.schedule.layout import storage_type
 from jsparse.compiler.semiring import identity
 from jsparse.compiler.statement import DerivedVar, Statement
 from jsparse.formats import Format, Pattern
@@ -123,7 +123,7 @@ class _Draw:
         problem = Problem(
             tuple(statements),
             tuple(self.tensors[name] for name in (*targets, *operands)),
-            tuple(replace(pattern_type(p), dynamic=self.dynamic) for p in self.patterns),
+            tuple(replace(storage_type(p), dynamic=self.dynamic) for p in self.patterns),
             tuple((v, size) for v, size in self.sizes.items() if v in used),
             tuple(self.walks),
             derived=tuple(d for d in self.derived if d.var in used),

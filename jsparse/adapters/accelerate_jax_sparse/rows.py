@@ -19,7 +19,7 @@ import numpy as np
 
 from jsparse.adapters.accelerate_jax_sparse.names import ENTRY
 from jsparse.base.dataclass import dataclass
-from jsparse.formats import DynamicType, Format
+from jsparse.formats import Format, PatternType
 from jsparse.notation import IndexVar
 from jsparse.primitives.routine import assemble
 from jsparse.primitives.spec import PatternAccess
@@ -51,8 +51,8 @@ def pays(result: Sequence[IndexVar], sizes: Mapping[IndexVar, int], dtype: np.dt
     return whole > CACHED and added >= (SCATTERED_IN_ORDER if in_order else SCATTERED)
 
 
-def _type(rows: int, nse: int) -> DynamicType:
-    return DynamicType((rows, nse), Format.of("csr", 2), nse)
+def _type(rows: int, nse: int) -> PatternType:
+    return PatternType((rows, nse), Format.of("csr", 2), nse)
 
 
 def by_rows(pointers: Any, lead: tuple[IndexVar, ...], dim: IndexVar, sizes: Mapping[IndexVar, int]) -> RowRelation:
@@ -75,7 +75,7 @@ def group_by_row(table: Any, axes: tuple[IndexVar, ...], dim: IndexVar, rows: in
     return RowRelation(dim, PatternAccess((dim, ENTRY), type_, (), axes[:-1]), arrays)
 
 
-def _group_by_search(table: Any, type_: DynamicType) -> tuple[Any, Any]:
+def _group_by_search(table: Any, type_: PatternType) -> tuple[Any, Any]:
     """Return the pointers and the order (0, 1, 2, …) for a table of the entries' rows that is sorted.
 
     Entries with a row out of range belong to no row.
@@ -85,7 +85,7 @@ def _group_by_search(table: Any, type_: DynamicType) -> tuple[Any, Any]:
     return pointers.astype(type_.index_dtype), jnp.arange(nse, dtype=type_.index_dtype)
 
 
-def _group_by_sort(table: Any, type_: DynamicType) -> tuple[Any, Any]:
+def _group_by_sort(table: Any, type_: PatternType) -> tuple[Any, Any]:
     entries = jnp.arange(table.shape[-1], dtype=table.dtype)
     pointers, order = assemble(jnp.stack([table, entries]), type_).arrays
     return pointers, order

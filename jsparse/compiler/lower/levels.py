@@ -26,7 +26,7 @@ from jsparse.compiler.lower.chunks import (
     lower_bound,
 )
 from jsparse.compiler.lower.scope import Map, Run, Scope
-from jsparse.compiler.problem import PatternType
+from jsparse.compiler.problem import StorageType
 from jsparse.notation.assignment import IndexVar
 
 
@@ -76,7 +76,7 @@ class LevelWalk:
     ) -> None:
         self.scope, self.domain, self.var = scope, domain, var
         self.jam, self.run, self.unroll, self.filter = jam, run, unroll, filter_
-        self.type: PatternType = scope.storage.problem.patterns[domain.pattern]
+        self.type: StorageType = scope.storage.problem.patterns[domain.pattern]
         self.kind = self.type.levels[domain.level].kind
         self.functions = FUNCTIONS[self.kind]
         self.above = scope.positions.get((domain.pattern, domain.level - 1), PositionRange(const(0)))

@@ -31,7 +31,7 @@ from itertools import islice
 import numpy as np
 
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.layout import pattern_type
+from jsparse.compiler.schedule.layout import storage_type
 from jsparse.compiler.schedule.search.row_blocks import in_row_blocks
 from jsparse.errors import PatternError, short_repr
 from jsparse.formats import Format, Pattern
@@ -106,7 +106,7 @@ def arrays_of_patterns(problem: Problem, names: Sequence[str]) -> Iterator[tuple
         pattern, constants = _find(bound[0])[0].target, stated.constant_indices
         sizes = tuple(problem.size[var] for var in problem.level_variables[n])
         is_stated = (
-            pattern_type(pattern) == replace(stated, constant_indices=())
+            storage_type(pattern) == replace(stated, constant_indices=())
             and tuple(pattern.shape[dim] for dim in pattern.format.order[: len(sizes)]) == sizes
             and (not constants or constants == tuple(tuple(array.tolist()) for array in pattern.arrays))
         )

@@ -26,7 +26,7 @@ from jsparse.compiler.backends import BACKENDS, DEFAULT
 from jsparse.compiler.dtypes import DTYPES, is_complex
 from jsparse.compiler.lower.storage import kernel_buffers
 from jsparse.compiler.output_kind import Compute, Coordinates, Count, read_output, write_output
-from jsparse.compiler.problem import Axis, Dense, PatternType, Positions, Problem, TensorType
+from jsparse.compiler.problem import Axis, Dense, Positions, Problem, StorageType, TensorType
 from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, Scalar
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.semiring import Add
@@ -194,17 +194,17 @@ def _read_axes(axes: Any) -> tuple[Axis, ...]:
     return tuple(Dense(int(x)) if isinstance(x, int) else Positions(int(x[0]), tuple(map(int, x[1:]))) for x in axes)
 
 
-def _write_pattern(pattern: PatternType) -> list[Any]:
+def _write_pattern(pattern: StorageType) -> list[Any]:
     levels = [[level.kind.name, level.unique] for level in pattern.levels]
     fields = (pattern.dynamic, pattern.batch_axes, pattern.constant_indices, pattern.capacities)
     return [levels, pattern.index_dtype, *fields]
 
 
-def _read_pattern(value: Any) -> PatternType:
+def _read_pattern(value: Any) -> StorageType:
     levels, dtype, dynamic, batch_axes, constant, capacities = value
     read = (Level(KINDS[kind], n, bool(unique)) for n, (kind, unique) in enumerate(levels))
     arrays = tuple(tuple(map(int, array)) for array in constant)
-    return PatternType(tuple(read), str(dtype), bool(dynamic), int(batch_axes), arrays, tuple(map(int, capacities)))
+    return StorageType(tuple(read), str(dtype), bool(dynamic), int(batch_axes), arrays, tuple(map(int, capacities)))
 
 
 INDEX_DTYPES = ("int32", "int64")
@@ -245,7 +245,7 @@ def _check_sizes(problem: Problem) -> None:
     _expect(_distinct(d.var for d in problem.derived), "each derived variable once")
 
 
-def _check_pattern(type_: PatternType) -> None:
+def _check_pattern(type_: StorageType) -> None:
     Format(type_.levels)  # raises FormatError, a ValueError
     count, arrays = len(type_.levels), sum(len(level.kind.arrays) for level in type_.levels)
     _expect(type_.index_dtype in INDEX_DTYPES, f"index arrays of int32 or int64, but got {type_.index_dtype}")

@@ -17,7 +17,7 @@ from jsparse.base import _native
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.signature import BufferType, Length, static_buffer_type
 from jsparse.errors import JsparseError
-from jsparse.formats import DynamicType, Format, Level
+from jsparse.formats import Format, Level, PatternType
 from jsparse.formats.dynamic import slots_dtype
 from jsparse.formats.levels import DENSE, kind_of_code
 
@@ -117,7 +117,7 @@ class Routine:
 
 
 def parameters(
-    type_: DynamicType, *, inputs: int = 0, element: np.dtype | None = None, coordinates: np.dtype | None = None
+    type_: PatternType, *, inputs: int = 0, element: np.dtype | None = None, coordinates: np.dtype | None = None
 ) -> tuple[int, ...]:
     """Encode the parameters of a routine on patterns of a type.
 
@@ -173,7 +173,7 @@ class Parameters:
     flags: int
     batch: int
     inputs: int
-    type: DynamicType
+    type: PatternType
     element_bytes: int
 
     @staticmethod
@@ -193,7 +193,7 @@ class Parameters:
             tuple(Level(kind, dim, bool(unique)) for kind, (_, dim, unique, _) in zip(kinds, rows, strict=True))
         )
         sizes = {dim: size for _, dim, _, size in rows}
-        type_ = DynamicType(tuple(sizes[dim] for dim in range(len(rows))), format, nse)
+        type_ = PatternType(tuple(sizes[dim] for dim in range(len(rows))), format, nse)
         return Parameters(flags, batch, inputs, type_, width * (2 if kind == 2 else 1))
 
     @property

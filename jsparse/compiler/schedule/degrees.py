@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from jsparse.base.memo import memoize
-from jsparse.compiler.schedule.layout import Stored
+from jsparse.compiler.schedule.layout import AnyPattern
 from jsparse.formats import Pattern
 
 LARGEST = 1 << 20  # the largest dimension that gets a histogram
@@ -24,7 +24,7 @@ PATHS = 2_048  # the entries of a sample that continues in another pattern, wher
 SPREAD = 40_503  # a prime number: the entries of a sample continue with different entries of the second pattern
 
 
-def skew(first: Stored, first_level: int, second: Stored, second_level: int) -> float:
+def skew(first: AnyPattern, first_level: int, second: AnyPattern, second_level: int) -> float:
     """Return the number of pairs of entries with equal coordinates, divided by this number for evenly spread entries.
 
     The coordinates belong to one level of each pattern, and both levels store dimensions of one size. The result is 1

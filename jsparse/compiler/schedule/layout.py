@@ -1,6 +1,6 @@
 """The layout of a problem: the storage orders in which loops walk its patterns, and read its dense tensors.
 
-The scheduler sees static patterns with their content, and dynamic ones with their capacity and orders (`Stored`).
+The scheduler sees static patterns with their content, and dynamic ones with their capacity and orders (`AnyPattern`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from functools import lru_cache
 from typing import ClassVar, TypeAlias
 
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.problem import Axis, Dense, PatternType, Positions, Problem, TensorType
+from jsparse.compiler.problem import Axis, Dense, Positions, Problem, StorageType, TensorType
 from jsparse.errors import ScheduleError, short_repr
-from jsparse.formats import DynamicType, Pattern
+from jsparse.formats import Pattern, PatternType
 from jsparse.formats.levels import Level
 from jsparse.formats.relayout import with_order
 from jsparse.notation.assignment import IndexVar
@@ -49,21 +49,21 @@ def words(text: str) -> list[str]:
         raise ScheduleError(f"Expected a line of a schedule, but got {short_repr(text)}: {error}.") from error
 
 
-Stored: TypeAlias = Pattern | DynamicType
+AnyPattern: TypeAlias = Pattern | PatternType
 """A pattern as the scheduler sees it: the type of a dynamic one has the types of its transposed indices."""
 
 
-def pattern_type(pattern: Stored, batch_axes: int = 0) -> PatternType:
+def storage_type(pattern: AnyPattern, batch_axes: int = 0) -> StorageType:
     """Return the type of a pattern's core, without the dense levels at the end, which become axes of values."""
     count = pattern.format.ndim - pattern.format.trailing_dense
     levels = (Level(level.kind, n, level.unique) for n, level in enumerate(pattern.format.levels[:count]))
     counted = all(level.kind.counts_positions for level in pattern.format.levels)
     capacities = () if counted else pattern.level_sizes[:count]
-    dynamic = isinstance(pattern, DynamicType)
-    return PatternType(tuple(levels), pattern.index_dtype.name, dynamic, batch_axes, capacities=capacities)
+    dynamic = isinstance(pattern, PatternType)
+    return StorageType(tuple(levels), pattern.index_dtype.name, dynamic, batch_axes, capacities=capacities)
 
 
-def reorder_levels(pattern: Stored, levels: Sequence[int]) -> Stored:
+def reorder_levels(pattern: AnyPattern, levels: Sequence[int]) -> AnyPattern:
     """Return the pattern with its levels in another order: level `levels[n]` becomes level `n`.
 
     For a dynamic pattern the order must be one of its `orders`.
@@ -153,8 +153,8 @@ def layout_of(problem: Problem, moves: Sequence[tuple[int, ...]]) -> Layout:
 
 
 def reorder_patterns(
-    problem: Problem, patterns: Sequence[Stored], moves: Sequence[tuple[int, ...]]
-) -> tuple[tuple[Stored, ...], Problem]:
+    problem: Problem, patterns: Sequence[AnyPattern], moves: Sequence[tuple[int, ...]]
+) -> tuple[tuple[AnyPattern, ...], Problem]:
     """Reorder the levels of patterns. Returns the new patterns, and the same problem over these patterns.
 
     Args:
@@ -164,11 +164,11 @@ def reorder_patterns(
     if all(levels == tuple(range(len(levels))) for levels in moves):
         return tuple(patterns), problem
     used = tuple(reorder_levels(pattern, levels) for pattern, levels in zip(patterns, moves, strict=True))
-    types = tuple(pattern_type(p, t.batch_axes) for p, t in zip(used, problem.patterns, strict=True))
+    types = tuple(storage_type(p, t.batch_axes) for p, t in zip(used, problem.patterns, strict=True))
     return used, with_patterns(problem, types, moves)
 
 
-def with_patterns(problem: Problem, types: tuple[PatternType, ...], moves: Sequence[tuple[int, ...]]) -> Problem:
+def with_patterns(problem: Problem, types: tuple[StorageType, ...], moves: Sequence[tuple[int, ...]]) -> Problem:
     """Return the problem over patterns of `types`, with levels reordered by `moves` (see `reorder_patterns`)."""
     walks = tuple(
         (*batch, *(names[level] for level in levels))

@@ -23,7 +23,7 @@ from jsparse.base.memo import memoize
 from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.compiler.loops.fusion import has_copies
 from jsparse.compiler.problem import Dense
-from jsparse.compiler.schedule.layout import Stored
+from jsparse.compiler.schedule.layout import AnyPattern
 from jsparse.compiler.schedule.limits import LARGEST_TARGET_COPY
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.formats import Pattern
@@ -86,7 +86,7 @@ def _is_run(first: Level, second: Level) -> bool:
     return first.kind.has_pointers and not first.unique and second.kind.is_branchless
 
 
-def may_be_heavy(pattern: Stored) -> bool:
+def may_be_heavy(pattern: AnyPattern) -> bool:
     """Whether one segment may have more entries than half of an average chunk."""
     if not isinstance(pattern, Pattern):
         return True

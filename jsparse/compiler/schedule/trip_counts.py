@@ -20,7 +20,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.cpu_model import CpuModel
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.degrees import SAMPLE, common_share, degree_groups, skew
-from jsparse.compiler.schedule.layout import Stored
+from jsparse.compiler.schedule.layout import AnyPattern
 from jsparse.formats import Pattern, find_determined_levels
 from jsparse.formats.levels import is_dense_cheap, is_single
 from jsparse.notation.assignment import IndexVar
@@ -69,7 +69,7 @@ def variables_in_walk_order(names: Sequence[IndexVar], walk: Sequence[IndexVar])
     return tuple(names[level] for level in levels_in_walk_order(names, walk))
 
 
-def single_levels(names: Sequence[IndexVar], walk: Sequence[IndexVar], pattern: Stored) -> tuple[bool, ...]:
+def single_levels(names: Sequence[IndexVar], walk: Sequence[IndexVar], pattern: AnyPattern) -> tuple[bool, ...]:
     """For each level of a pattern in the order of the walk: whether it has exactly one entry below each entry above."""
     levels, moved = pattern.format.levels, levels_in_walk_order(names, walk)
     if moved == tuple(range(len(names))):
@@ -78,7 +78,7 @@ def single_levels(names: Sequence[IndexVar], walk: Sequence[IndexVar], pattern: 
 
 
 def trip_counts(
-    problem: Problem, walk: Sequence[IndexVar], patterns: Sequence[Stored], merged: Collection[IndexVar] = ()
+    problem: Problem, walk: Sequence[IndexVar], patterns: Sequence[AnyPattern], merged: Collection[IndexVar] = ()
 ) -> TripCounts:
     """The trip counts of loops in the order `walk`.
 
@@ -161,7 +161,7 @@ class _Fan:
 class _Selection:
     """For each bound variable, the pattern whose entries select its coordinates."""
 
-    def __init__(self, names: Sequence[Sequence[IndexVar]], patterns: Sequence[Stored]) -> None:
+    def __init__(self, names: Sequence[Sequence[IndexVar]], patterns: Sequence[AnyPattern]) -> None:
         self.levels = [{var: level for level, var in enumerate(of_one)} for of_one in names]
         self.patterns = patterns
         self.by: dict[IndexVar, int] = {}
@@ -266,7 +266,7 @@ def _search(cpu: CpuModel, fan: _Fan, times: float) -> float:
     return times * cpu.bisection_step * log2(1 + fan.count)
 
 
-def _fans(problem: Problem, names: Sequence[IndexVar], walk: Sequence[IndexVar], pattern: Stored) -> list[_Fan]:
+def _fans(problem: Problem, names: Sequence[IndexVar], walk: Sequence[IndexVar], pattern: AnyPattern) -> list[_Fan]:
     """The levels of a pattern in the order in which loops walk them."""
     order, single = variables_in_walk_order(names, walk), single_levels(names, walk, pattern)
     if order == tuple(names):

@@ -16,7 +16,7 @@ from jsparse.base.arrays import Array
 from jsparse.convert.dynamic_creation import from_coordinate_blocks
 from jsparse.errors import ShapeError, short_repr, shorten
 from jsparse.formats import Format, Pattern
-from jsparse.formats.dynamic import DynamicType, sufficient_nse
+from jsparse.formats.dynamic import PatternType, sufficient_nse
 from jsparse.formats.validate import sizes_of
 from jsparse.ops.building.filled import float_or
 from jsparse.ops.relocation.formats import default_in
@@ -88,7 +88,7 @@ def _random(
     if not sizes:
         return SparseTensor(values.astype(dtype) if count else jnp.zeros(1, dtype), Pattern._of_valid((), layout, ()))
     if isinstance(key, jax.core.Tracer):
-        capacity = sufficient_nse(DynamicType(sizes, layout, count), layout)
+        capacity = sufficient_nse(PatternType(sizes, layout, count), layout)
         return from_coordinate_blocks(coords, values.astype(dtype), sizes, layout, True, capacity)
     pattern, built = Pattern.from_rows(list(np.asarray(coords)), sizes, layout)
     return SparseTensor(gather_blocks([values], None if built.is_identity else built.gather(), 1, dtype), pattern)

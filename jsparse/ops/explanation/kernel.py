@@ -15,7 +15,7 @@ from jsparse.compiler.loops import LoopNest
 from jsparse.compiler.lower.lower import lower
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule import Plan, Schedule, build_loops
-from jsparse.formats import DynamicType, Pattern
+from jsparse.formats import Pattern, PatternType
 from jsparse.ops.explanation import html
 from jsparse.ops.explanation.traffic import Traffic, memory_bandwidth, traffic_of
 from jsparse.planning.term import Term
@@ -81,7 +81,7 @@ class ExplainedKernel:
     patterns: tuple[str, ...] = ()
     formats: tuple[tuple[str, str], ...] = ()
     work: Term | None = None
-    result: Pattern | DynamicType | None = None
+    result: Pattern | PatternType | None = None
     place: Place = Place()
     repeats: int = 1
     moves: Traffic | None = None

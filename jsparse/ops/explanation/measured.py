@@ -13,12 +13,12 @@ from math import prod
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.lower.storage import Storage
-from jsparse.compiler.problem import PatternType, Problem
+from jsparse.compiler.problem import Problem, StorageType
 from jsparse.compiler.runtime.assembly_call import read_assembly
 from jsparse.compiler.runtime.bound_arrays import pattern_named
 from jsparse.compiler.runtime.recipe import is_assembly, is_routine, read_recipe
 from jsparse.compiler.runtime.routine import Parameters
-from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats import Format, Pattern, PatternType
 from jsparse.ops.explanation.primitives import access_formats
 from jsparse.ops.explanation.traffic import operand_bytes
 
@@ -96,16 +96,16 @@ class MeasuredCalls:
             yield element & 0xFF, self.buffers[at + 2 : at + 2 + rank]
             at += 2 + rank
 
-    def _type(self, problem: Problem, number: int) -> DynamicType:
+    def _type(self, problem: Problem, number: int) -> PatternType:
         """Make the type of a pattern with a known capacity and unknown entries."""
         type_ = problem.patterns[number]
         names = [buffer.name for buffer in Storage(problem).buffers]
         shapes = {name: shape for name, (_, shape) in zip(names, self._shapes(), strict=True)}
         shape = tuple(problem.size[var] or 0 for var in problem.level_variables[number])
-        return DynamicType(shape, Format(type_.levels), _positions(type_, number, shape, shapes))
+        return PatternType(shape, Format(type_.levels), _positions(type_, number, shape, shapes))
 
 
-def _positions(type_: PatternType, number: int, sizes: Sequence[int], shapes: dict[str, tuple[int, ...]]) -> int:
+def _positions(type_: StorageType, number: int, sizes: Sequence[int], shapes: dict[str, tuple[int, ...]]) -> int:
     """Return the number of positions of a pattern's last level."""
     count = 1
     for depth, (level, size) in enumerate(zip(type_.levels, sizes, strict=True)):

@@ -15,7 +15,7 @@ from jsparse._compat import Primitive
 from jsparse.compiler.dtypes import is_complex
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.routine import TITLES, RoutineName
-from jsparse.formats import DynamicType, Pattern, Relayout
+from jsparse.formats import Pattern, PatternType, Relayout
 from jsparse.ops.explanation.kernel import ExplainedKernel, Place
 from jsparse.ops.explanation.traffic import Traffic, traffic_of_sum
 from jsparse.primitives.assembly import OutputPattern, assembly_order, plan_assembly
@@ -86,7 +86,7 @@ def entries_kernel(entries: Entries, dtypes: tuple[str, ...], title: str, **more
 
 
 def assembly_kernels(
-    reached: OutputPattern, result: Pattern | DynamicType, title: str, **more: Any
+    reached: OutputPattern, result: Pattern | PatternType, title: str, **more: Any
 ) -> Iterator[ExplainedKernel]:
     """Yield the kernels that find a result's pattern before its values are computed."""
     assembly = plan_assembly(reached, assembly_order(reached, result))
@@ -111,7 +111,7 @@ def pattern_texts(walks: Sequence[PatternAccess]) -> tuple[str, ...]:
 
 
 def formats_of(
-    problem: Problem, walks: Sequence[PatternAccess], result: Pattern | DynamicType | None = None
+    problem: Problem, walks: Sequence[PatternAccess], result: Pattern | PatternType | None = None
 ) -> tuple[tuple[str, str], ...]:
     """Return a pair (access, format) for each operand of a problem, then for its result.
 

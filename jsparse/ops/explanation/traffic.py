@@ -23,10 +23,10 @@ from jsparse.compiler.runtime.kernel_call import kernel_of
 from jsparse.compiler.runtime.recipe import write_recipe
 from jsparse.compiler.scalar import Apply, Number
 from jsparse.compiler.schedule import Plan
-from jsparse.compiler.schedule.layout import Stored
+from jsparse.compiler.schedule.layout import AnyPattern
 from jsparse.compiler.schedule.search.statements import plan_statements
 from jsparse.compiler.statement import Statement
-from jsparse.formats import DynamicType, Pattern
+from jsparse.formats import Pattern, PatternType
 from jsparse.notation import Access, IndexVar
 from jsparse.ops.explanation.points import LARGEST, Relation, count_points, most_points, relation_of
 
@@ -113,7 +113,7 @@ def traffic_of_sum(plans: Sequence[Plan]) -> Traffic:
     )
 
 
-def traffic_of(plan: Plan, result: Pattern | DynamicType | None = None) -> Traffic:
+def traffic_of(plan: Plan, result: Pattern | PatternType | None = None) -> Traffic:
     """Count the operations of a plan's kernel, and the bytes that it moves.
 
     `result` is the pattern that the kernel assembles, or the pattern of the values if the kernel writes values alone.
@@ -153,7 +153,7 @@ def as_time(seconds: float) -> str:
     return f"{seconds * scale:.3g} {unit}"
 
 
-def _operations(problem: Problem, patterns: Sequence[Stored], statement: Statement) -> tuple[int, int | None]:
+def _operations(problem: Problem, patterns: Sequence[AnyPattern], statement: Statement) -> tuple[int, int | None]:
     """Count the operations of a statement. Also return an upper bound if the count is an estimate, else None."""
     walked = {v for n in statement.patterns for v in problem.walks[n]}
     free = [v for v in problem.variables_of(statement) if v not in walked and v not in problem.derivations]
@@ -162,7 +162,7 @@ def _operations(problem: Problem, patterns: Sequence[Stored], statement: Stateme
     return points * each, None if most is None else most * each
 
 
-def _points(problem: Problem, patterns: Sequence[Stored], numbers: Sequence[int]) -> tuple[int, int | None]:
+def _points(problem: Problem, patterns: Sequence[AnyPattern], numbers: Sequence[int]) -> tuple[int, int | None]:
     """Count the points at which all patterns store an entry.
 
     A point has a coordinate for each variable of the patterns. Also return an upper bound if the count is an estimate,
@@ -206,12 +206,12 @@ def _of_factors(problem: Problem, numbers: Sequence[int]) -> Sequence[int]:
     return others if bound.issuperset(problem.walks[target.pattern]) else numbers
 
 
-def _entries(problem: Problem, number: int, pattern: Stored | DynamicType) -> int:
+def _entries(problem: Problem, number: int, pattern: AnyPattern) -> int:
     """Return the number of slots of a pattern, or of all members of a batch of patterns."""
     return pattern.nse * _extent(problem, problem.batch_variables[number])
 
 
-def operand_bytes(problem: Problem, patterns: Sequence[Stored | DynamicType]) -> Iterator[tuple[str, int]]:
+def operand_bytes(problem: Problem, patterns: Sequence[AnyPattern]) -> Iterator[tuple[str, int]]:
     """Yield (name, bytes) for each operand. Of a dense operand, include only elements at coordinates of entries."""
     types = {tensor.name: tensor for tensor in problem.operands}
     for statement in problem.statements:
@@ -223,7 +223,7 @@ def operand_bytes(problem: Problem, patterns: Sequence[Stored | DynamicType]) ->
 
 
 def _elements_to_read(
-    problem: Problem, patterns: Sequence[Stored | DynamicType], statement: Statement, tensor: TensorType, access: Access
+    problem: Problem, patterns: Sequence[AnyPattern], statement: Statement, tensor: TensorType, access: Access
 ) -> int:
     """Return how many elements of an operand are read by loops over every entry of the patterns."""
     if tensor.positions is not None:
@@ -236,7 +236,7 @@ def _elements_to_read(
     return min(bounds) * _extent(problem, [v for v in variables if v not in walked])
 
 
-def _tuples(problem: Problem, pattern: Stored | DynamicType, number: int, variables: Sequence[IndexVar]) -> int:
+def _tuples(problem: Problem, pattern: AnyPattern, number: int, variables: Sequence[IndexVar]) -> int:
     """Return the number of distinct tuples of these variables that a pattern stores, or an upper bound."""
     names = problem.level_variables[number]
     if isinstance(pattern, Pattern) and pattern.nse <= LARGEST and set(variables) != set(names):
@@ -246,7 +246,7 @@ def _tuples(problem: Problem, pattern: Stored | DynamicType, number: int, variab
     return _entries(problem, number, pattern)
 
 
-def _elements(problem: Problem, patterns: Sequence[Stored | DynamicType], tensor: TensorType, access: Access) -> int:
+def _elements(problem: Problem, patterns: Sequence[AnyPattern], tensor: TensorType, access: Access) -> int:
     """Return the number of elements that a tensor stores."""
 
     def size(axis: Dense | Positions) -> int:
@@ -257,7 +257,7 @@ def _elements(problem: Problem, patterns: Sequence[Stored | DynamicType], tensor
     return prod(map(size, tensor.axes))
 
 
-def _index_bytes(problem: Problem, number: int, pattern: Stored) -> int:
+def _index_bytes(problem: Problem, number: int, pattern: AnyPattern) -> int:
     if problem.patterns[number].constant_indices:  # they are part of the code
         return 0
     if isinstance(pattern, Pattern):
@@ -265,22 +265,22 @@ def _index_bytes(problem: Problem, number: int, pattern: Stored) -> int:
     return _array_bytes(pattern) * _extent(problem, problem.batch_variables[number])
 
 
-def _array_bytes(type_: DynamicType) -> int:
+def _array_bytes(type_: PatternType) -> int:
     return sum(type_.array_lengths) * type_.index_dtype.itemsize
 
 
-def _results(problem: Problem, patterns: Sequence[Stored], result: Pattern | DynamicType | None) -> int:
+def _results(problem: Problem, patterns: Sequence[AnyPattern], result: Pattern | PatternType | None) -> int:
     if isinstance(problem.output, Compute):
         access = {s.target.tensor: s.target for s in problem.statements}
         return sum(_tensor_bytes(problem, patterns, t, access[t.name]) for t in problem.results)
     assert result is not None
     values = result.nse * np.dtype(problem.tensors[0].dtype).itemsize if problem.wants_values else 0
-    if isinstance(result, DynamicType):
+    if isinstance(result, PatternType):
         return values + _array_bytes(result)
     return values or result.nbytes()  # index arrays of a static result are there before its values are computed
 
 
-def _tensor_bytes(problem: Problem, patterns: Sequence[Stored], tensor: TensorType, access: Access) -> int:
+def _tensor_bytes(problem: Problem, patterns: Sequence[AnyPattern], tensor: TensorType, access: Access) -> int:
     return _elements(problem, patterns, tensor, access) * np.dtype(tensor.dtype).itemsize
 
 

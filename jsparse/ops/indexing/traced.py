@@ -22,7 +22,7 @@ import numpy as np
 
 from jsparse.base.memo import memoize
 from jsparse.errors import PatternError
-from jsparse.formats import DynamicType, Format, Pattern, default_format
+from jsparse.formats import Format, Pattern, PatternType, default_format
 from jsparse.formats.levels import is_dense_cheap
 from jsparse.ops.evaluate import evaluate
 from jsparse.ops.indexing.outer import Points
@@ -93,7 +93,7 @@ def _longest(pattern: Pattern) -> tuple[int, ...]:
     return (*longest, longest[-1] if longest else 1)
 
 
-def _arrays(pattern: Pattern, type_: DynamicType, at: jax.Array) -> tuple[tuple[jax.Array, ...], Range]:
+def _arrays(pattern: Pattern, type_: PatternType, at: jax.Array) -> tuple[tuple[jax.Array, ...], Range]:
     """Return the index arrays of the entries below coordinate `at` of the outermost level, and their slots."""
     extent = pattern.shape[pattern.format.levels[0].dim]
     inside = (at >= 0) & (at < extent)

@@ -11,7 +11,7 @@ import numpy as np
 from jsparse.base import _native
 from jsparse.formats import Format, Pattern
 from jsparse.formats.build import index_dtype
-from jsparse.formats.set_operations import Stored
+from jsparse.formats.set_operations import PatternArrays
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Offset
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 
@@ -19,15 +19,15 @@ Joined: TypeAlias = tuple[tuple[np.ndarray, ...], np.ndarray | None]
 """Index arrays, and for each block of the result the block's number among the blocks of all parts. None: they stay."""
 
 
-def as_stored(pattern: Pattern | DynamicPattern) -> Stored:
+def as_stored(pattern: Pattern | DynamicPattern) -> PatternArrays:
     """Return the entries of a pattern whose index arrays are known."""
     if isinstance(pattern, DynamicPattern):
         return pattern.to_stored()
-    return Stored(pattern.shape, pattern.format, pattern.arrays)
+    return PatternArrays(pattern.shape, pattern.format, pattern.arrays)
 
 
 def join_parts(
-    parts: Sequence[Stored], maps: Sequence[CoordinateMap], shape: tuple[int, ...], format: Format
+    parts: Sequence[PatternArrays], maps: Sequence[CoordinateMap], shape: tuple[int, ...], format: Format
 ) -> Joined | None:
     """Join parts in the result's format whose coordinates are moved by offsets. Returns None for other parts.
 
@@ -44,7 +44,7 @@ def join_parts(
 
 
 def _in_segments(
-    parts: Sequence[Stored], moves: Sequence[Sequence[int]], shape: tuple[int, ...], format: Format
+    parts: Sequence[PatternArrays], moves: Sequence[Sequence[int]], shape: tuple[int, ...], format: Format
 ) -> Joined | None:
     """Join parts whose only level that is not dense is compressed. Each segment joins the segments of all parts."""
     inner = [level for level in format.levels if not level.kind.is_full]
@@ -64,7 +64,7 @@ def _in_segments(
 
 
 def _one_after_the_other(
-    parts: Sequence[Stored], moves: Sequence[Sequence[int]], shape: tuple[int, ...], format: Format
+    parts: Sequence[PatternArrays], moves: Sequence[Sequence[int]], shape: tuple[int, ...], format: Format
 ) -> tuple[np.ndarray, ...]:
     """Join parts that follow one another along the outermost level's dimension: each level has the positions of one
     part after the other."""
@@ -89,7 +89,9 @@ def _one_after_the_other(
     return tuple(index_arrays)
 
 
-def _follow(parts: Sequence[Stored], moves: Sequence[Sequence[int]], shape: tuple[int, ...], format: Format) -> bool:
+def _follow(
+    parts: Sequence[PatternArrays], moves: Sequence[Sequence[int]], shape: tuple[int, ...], format: Format
+) -> bool:
     """Whether the parts follow one another: the entries of each part come after all entries of the parts before it."""
     if format.is_dense or not format.appends:
         return False

@@ -17,7 +17,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import memoize
 from jsparse.convert.dynamic_creation import from_traced_coords
 from jsparse.errors import ShapeError, shorten
-from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats import Format, Pattern, PatternType
 from jsparse.formats.dynamic import pad_arrays
 from jsparse.formats.validate import sizes_of
 from jsparse.ops.relocation.blocks import Lead, lead_pattern, split_format
@@ -117,7 +117,7 @@ def _can_be_static(tensor: SparseTensor) -> bool:
     return is_on_host(tensor.values, *pattern.arrays) and not pattern.has_overflowed
 
 
-def _type_of(target: Lead, capacity: int) -> DynamicType:
+def _type_of(target: Lead, capacity: int) -> PatternType:
     """The dynamic type of a result whose block dimensions come last."""
     return dynamic_type(target.shape, target.format, capacity // max(target.elements, 1)).extended(target.block)
 

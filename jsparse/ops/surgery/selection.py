@@ -13,7 +13,7 @@ import numpy as np
 from jsparse.base.arrays import Array
 from jsparse.convert.dynamic_creation import assemble_tensor
 from jsparse.errors import PatternError
-from jsparse.formats import DynamicType, Format, Level, Pattern
+from jsparse.formats import Format, Level, Pattern, PatternType
 from jsparse.formats.dynamic import sufficient_nse
 from jsparse.formats.levels import COMPRESSED
 from jsparse.ops.surgery.restrict import restrict
@@ -56,7 +56,7 @@ def _inside(pattern: DynamicPattern) -> Any:
     return (coords < np.array(pattern.shape, pattern.index_dtype)[:, None]).all(axis=0)
 
 
-def capacity_for(entries: int, pattern: Pattern | DynamicPattern | DynamicType) -> int | None:
+def capacity_for(entries: int, pattern: Pattern | DynamicPattern | PatternType) -> int | None:
     """Return a capacity that is enough for `entries` entries at any coordinates, in the format of a pattern.
 
     In a format of blocks each entry may need a separate block. The result is None for a format of runs: runs store the
@@ -64,7 +64,7 @@ def capacity_for(entries: int, pattern: Pattern | DynamicPattern | DynamicType) 
     """
     if any(level.kind.has_gaps and not level.kind.is_full for level in pattern.format.levels):
         return None
-    return sufficient_nse(DynamicType(pattern.shape, pattern.format, entries), pattern.format)
+    return sufficient_nse(PatternType(pattern.shape, pattern.format, entries), pattern.format)
 
 
 def select_slots(tensor: SparseTensor, kept: Array, nse: int | None, capacity: int) -> SparseTensor:
@@ -96,7 +96,7 @@ def _without_others(
     outside = np.array(pattern.shape, pattern.index_dtype)[:, None]
     if most > len(values) // 2:
         return jnp.where(kept, coords, outside), jnp.where(kept, values, jnp.zeros_like(values))
-    type_ = DynamicType(kept.shape, Format((Level(COMPRESSED, 0),)), most)
+    type_ = PatternType(kept.shape, Format((Level(COMPRESSED, 0),)), most)
     (slots,) = expand(nonzero(kept, type_), type_)
     chosen = jnp.where(slots < len(values), jnp.take(coords, slots, axis=1, mode="clip"), outside)
     return chosen, jnp.take(values, slots, mode="fill", fill_value=0)

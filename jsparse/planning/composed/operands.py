@@ -8,7 +8,7 @@ from itertools import count
 from typing import TypeAlias
 
 from jsparse.base.dataclass import dataclass
-from jsparse.formats import DynamicType, Pattern
+from jsparse.formats import Pattern, PatternType
 from jsparse.formats.digits import DigitLevel
 from jsparse.formats.levels import DENSE
 from jsparse.formats.split import Strides, split_pattern, split_type
@@ -96,7 +96,7 @@ def split_levels(on: PatternRef, strides: tuple[Strides, ...], access: Access) -
     """Split the dimensions of a pattern. Raises NoFormError if that is impossible."""
     if all(len(of_dim) == 1 for of_dim in strides):
         return on
-    pattern: Pattern | DynamicType | None
+    pattern: Pattern | PatternType | None
     pattern = split_pattern(on.pattern, strides) if isinstance(on.pattern, Pattern) else split_type(on.pattern, strides)
     if pattern is None:
         raise NoFormError(f"the levels of {access} do not split into the digits of other operands")

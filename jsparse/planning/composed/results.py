@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats import Format, Pattern, PatternType
 from jsparse.formats.composed import ComposedFormat
 from jsparse.formats.digits import Blocks
 from jsparse.formats.levels import COMPRESSED, DENSE, Level
@@ -84,7 +84,7 @@ def join_digits(planner: Planner, number: int, target: Access, digits: Digits, i
     if value.stored is None:
         return planner.add(JoinAxes(number, round_up_shape(shape, strides), shape), replace(value, shape=shape))
     pattern = value.stored.pattern
-    on: Pattern | DynamicType | None
+    on: Pattern | PatternType | None
     on = join_pattern(pattern, strides, shape) if isinstance(pattern, Pattern) else join_type(pattern, strides, shape)
     if on is not None:
         work = OnLevels(number, on, () if isinstance(on, Pattern) else strides, joins=True)

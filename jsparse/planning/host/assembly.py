@@ -15,7 +15,7 @@ from jsparse.base.memo import memoize
 from jsparse.compiler.runtime.assembly_call import AssemblyCall, AssemblyTerm, assembly_term
 from jsparse.compiler.runtime.kernel_call import KernelCall, bind, run_counting
 from jsparse.compiler.runtime.routine import parameters
-from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats import Format, Pattern, PatternType
 from jsparse.formats.build import index_dtype
 from jsparse.formats.dynamic import in_use
 from jsparse.formats.levels import is_dense_cheap
@@ -173,7 +173,7 @@ MOST_REACHED = 1 << 24
 class _Call(NamedTuple):
     """A call that assembles a pattern of type `type`, with the shapes and dtypes of its results."""
 
-    type: DynamicType
+    type: PatternType
     bound: _native.Call
     results: tuple[Result, ...]
 
@@ -182,7 +182,7 @@ class _Call(NamedTuple):
 def _call(
     kernel: AssemblyTerm, stored: tuple[tuple[int, ...], Format, int], index: int, factors: int, dtype: np.dtype
 ) -> _Call:
-    type_ = DynamicType(*stored)
+    type_ = PatternType(*stored)
     results = (*array_results(type_), ((type_.nse,), dtype))
     routine = AssemblyCall(
         params=parameters(type_),

@@ -9,14 +9,14 @@ import numpy as np
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.schedule import Plan
-from jsparse.formats import DynamicType, Format, Pattern, Relayout
+from jsparse.formats import Format, Pattern, PatternType, Relayout
 from jsparse.formats.relayout import relayout_to
 from jsparse.planning.term import Term
 from jsparse.primitives.permute_values import permute_values
 from jsparse.primitives.spec import PatternAccess, Spec
 from jsparse.primitives.storage_order import transpose_to
 
-Sources: TypeAlias = dict[Pattern | DynamicType, int]
+Sources: TypeAlias = dict[Pattern | PatternType, int]
 """The number of the operand on whose core each walked pattern lies."""
 
 

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from jsparse.base.dataclass import dataclass
-from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats import Format, Pattern, PatternType
 from jsparse.planning.host.assembly import HostEntries, HostPattern, NewFormat
 from jsparse.planning.host.operands import Sources, Unfit
 from jsparse.planning.host.values import RESULT, HostTerm
@@ -60,7 +60,7 @@ class HostProgram:
             request_format = resolved if isinstance(resolved, Format) else None
             format = NewFormat.of(terms, request_format)
             on, assembly = assemble_pattern(plan.text, terms, request_format, None)
-            type_ = DynamicType(on.pattern.shape, on.pattern.format, on.pattern.nse)
+            type_ = PatternType(on.pattern.shape, on.pattern.format, on.pattern.nse)
             moved = [term.store_on(plan.text, PatternRef(type_, NEW)) for term in terms]
             entries = fuse_pattern_with_values(replace(assembly, result=type_), moved)
             if entries is not None:

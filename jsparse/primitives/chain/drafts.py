@@ -20,7 +20,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.operations import meaning_of
 from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, Scalar
 from jsparse.compiler.semiring import Add
-from jsparse.formats import DynamicType
+from jsparse.formats import PatternType
 from jsparse.notation import Access
 from jsparse.notation.background import ABSENT, UNKNOWN, Background, background, is_zero
 from jsparse.primitives.chain.variables import Node, Variables
@@ -222,6 +222,6 @@ def check_padding(drafts: Drafts, statements: Sequence[Draft], written: Collecti
         walks = [s.walk for s in map(drafts.variables.slots, draft.nodes) if s is not None]
         if draft.tensor in drafts.maps and not walks:
             raise ChainError("a function of values in padding")
-        padded = any(isinstance(drafts.walks[n].access.pattern, DynamicType) for n in walks)
+        padded = any(isinstance(drafts.walks[n].access.pattern, PatternType) for n in walks)
         if padded and draft.tensor in written and draft.tensor not in drafts.zeros:
             raise ChainError("a result need not be 0 in padding")

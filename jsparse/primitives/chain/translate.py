@@ -14,7 +14,7 @@ from jsparse.base.memo import memoize_weakly
 from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.problem import Axis, Dense, Positions, Problem, TensorType
 from jsparse.compiler.scalar import Number, accesses_of, replace_accesses
-from jsparse.compiler.schedule.layout import Stored, pattern_type
+from jsparse.compiler.schedule.layout import AnyPattern, storage_type
 from jsparse.compiler.schedule.search.shared_loops import in_shared_order
 from jsparse.compiler.statement import Statement
 from jsparse.notation import Access, IndexVar
@@ -75,7 +75,7 @@ class Chain:
 
     problem: Problem
     walks: tuple[PatternAccess, ...]
-    stored: tuple[Stored, ...]
+    stored: tuple[AnyPattern, ...]
     operands: tuple[Operand, ...]
     index: tuple[tuple[int, ...], ...]
     shapes: tuple[tuple[int, ...], ...]
@@ -203,7 +203,7 @@ class _Named:
         problem = Problem(
             statements,
             (*targets, *self.operands.values()),
-            tuple(pattern_type(walk.access.stored, len(walk.lead)) for walk in used),
+            tuple(storage_type(walk.access.stored, len(walk.lead)) for walk in used),
             tuple((name, variables.sizes[node]) for node, name in self.names.items()),
             tuple(tuple(map(self.name, (*walk.lead, *walk.levels))) for walk in used),
             temporaries=tuple(draft.tensor for draft in self.statements if draft.tensor not in self.written),

@@ -25,7 +25,7 @@ import numpy as np
 from jax import lax
 
 from jsparse.base.dataclass import dataclass
-from jsparse.formats import DynamicType
+from jsparse.formats import PatternType
 from jsparse.formats.dynamic import slots_dtype
 from jsparse.formats.levels import LevelKind
 
@@ -90,7 +90,7 @@ class Assembly:
     slots: jax.Array
 
 
-def assemble_arrays(columns: Sequence[jax.Array], count: jax.Array, type_: DynamicType) -> Assembly:
+def assemble_arrays(columns: Sequence[jax.Array], count: jax.Array, type_: PatternType) -> Assembly:
     """Compute the index arrays of a pattern with an entry at each live tuple, and the slots of the tuples.
 
     Args:
@@ -124,7 +124,7 @@ def assemble_arrays(columns: Sequence[jax.Array], count: jax.Array, type_: Dynam
     return Assembly(tuple(jnp.minimum(x, most).astype(type_.index_dtype) for x in arrays), slots)
 
 
-def slots_with_room(type_: DynamicType) -> int:
+def slots_with_room(type_: PatternType) -> int:
     """The number of slots that the index arrays can store, at most nse.
 
     Levels with coordinates have room for as many positions as their array is long. Other levels store nothing for a

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.dataclass import dataclass
-from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats import Format, Pattern, PatternType
 from jsparse.notation import IndexVar
 from jsparse.primitives.assembly import OutputPattern, source_count
 from jsparse.primitives.batch import map_leading_axes
@@ -46,7 +46,7 @@ def compute_entries(*operands: Any, work: Entries) -> list[Any]:
 
 def _assemble_pattern(operands: Sequence[Any], work: Entries) -> tuple[Any, ...]:
     reached, type_ = work.reached, work.result
-    assert isinstance(type_, DynamicType)
+    assert isinstance(type_, PatternType)
     if not type_.shape:
         return ()
     index = work.split(operands)[1]
@@ -108,7 +108,7 @@ class Merged:
         levels: the index variable of each level.
     """
 
-    type: DynamicType
+    type: PatternType
     levels: tuple[IndexVar, ...]
 
     @property

@@ -22,12 +22,12 @@ import numpy as np
 from jax import lax
 
 from jsparse.base.dataclass import dataclass
-from jsparse.formats import DynamicType
+from jsparse.formats import PatternType
 from jsparse.primitives.permute_values import gather_clamped
 from jsparse.primitives.portable.read_levels import StoredLevel, has_parent, parents_of, read_levels
 
 
-def expand(arrays: Sequence[jax.Array], type_: DynamicType) -> tuple[tuple[jax.Array, ...], jax.Array]:
+def expand(arrays: Sequence[jax.Array], type_: PatternType) -> tuple[tuple[jax.Array, ...], jax.Array]:
     """Compute the coordinates of every slot, and find the slots that have an entry.
 
     Args:

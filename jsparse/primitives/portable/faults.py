@@ -12,14 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jsparse.formats import DynamicType
+from jsparse.formats import PatternType
 from jsparse.primitives.permute_values import gather_clamped
 from jsparse.primitives.portable.read_levels import UNKNOWN, StoredLevel, has_parent, parents_of, read_levels
 
 POINTERS, COORDINATES, ORDER, OVERFLOW = 1, 2, 4, 8
 
 
-def find_faults(arrays: Sequence[jax.Array], type_: DynamicType) -> jax.Array:
+def find_faults(arrays: Sequence[jax.Array], type_: PatternType) -> jax.Array:
     """Return the sum of the faults, an int32.
 
     The faults are 1 if pointers do not start at 0, decrease, or have a wrong length; 2 if a coordinate is outside its

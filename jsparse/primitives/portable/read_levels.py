@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jsparse.base.dataclass import dataclass
-from jsparse.formats import DynamicType, Level
+from jsparse.formats import Level, PatternType
 from jsparse.formats.levels import LevelKind
 from jsparse.primitives.permute_values import gather_clamped
 
@@ -44,7 +44,7 @@ class StoredLevel:
         return self.level.kind
 
 
-def read_levels(arrays: Sequence[jax.Array], type_: DynamicType) -> tuple[StoredLevel, ...]:
+def read_levels(arrays: Sequence[jax.Array], type_: PatternType) -> tuple[StoredLevel, ...]:
     """Return the levels of a pattern, each with its index arrays.
 
     A level with coordinates has a position for each coordinate. Any other level has as many positions as the level

@@ -14,7 +14,7 @@ from jax import lax
 
 from jsparse.compiler.runtime.routine import BY_MAGNITUDE, DESCENDING, GIVES_NUMBERS, Parameters, Routine
 from jsparse.errors import NotYetSupportedError
-from jsparse.formats import DynamicType
+from jsparse.formats import PatternType
 from jsparse.formats.dynamic import slots_dtype
 from jsparse.primitives.host import Result
 from jsparse.primitives.portable.assembly import assemble_arrays, differs, sort_distinct
@@ -73,7 +73,7 @@ def run_portable(
     return [x.astype(dtype) for x, (_, dtype) in zip(outputs, results, strict=True)]
 
 
-def _assemble(coords: jax.Array, type_: DynamicType) -> tuple[jax.Array, ...]:
+def _assemble(coords: jax.Array, type_: PatternType) -> tuple[jax.Array, ...]:
     """Assemble the pattern of the entries at `coords`. Return all arrays of a `routine.Assembled`."""
     inputs = coords.shape[1]
     dtype = slots_dtype(type_, inputs)
@@ -93,7 +93,7 @@ def _assemble(coords: jax.Array, type_: DynamicType) -> tuple[jax.Array, ...]:
     return (*assembly.arrays, tuples.order, starts, slots)
 
 
-def _nonzero(x: jax.Array, type_: DynamicType) -> tuple[jax.Array, ...]:
+def _nonzero(x: jax.Array, type_: PatternType) -> tuple[jax.Array, ...]:
     """Compute the index arrays of a pattern with an entry for each nonzero element, and the element index of each slot.
 
     Element indices are in row-major order. In padding, the index is the number of all elements. The array is transposed
@@ -134,7 +134,7 @@ def _is_nonzero(x: jax.Array) -> jax.Array:
     return bits << 1 != 0
 
 
-def _number(leading: jax.Array, numbers: jax.Array, type_: DynamicType) -> tuple[jax.Array, jax.Array]:
+def _number(leading: jax.Array, numbers: jax.Array, type_: PatternType) -> tuple[jax.Array, jax.Array]:
     """Number the integers below the size of the type: the slot of each of the `numbers`, and the number in each slot.
 
     The leading numbers have the first slots. Of equal numbers the first one in a stable order stands for all of them.

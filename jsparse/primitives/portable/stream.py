@@ -17,7 +17,7 @@ import numpy as np
 
 from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
-from jsparse.formats import DynamicType, Pattern
+from jsparse.formats import Pattern, PatternType
 from jsparse.notation import IndexVar
 from jsparse.primitives.permute_values import gather_clamped
 from jsparse.primitives.portable.expand import expand
@@ -144,7 +144,7 @@ class Slots(NamedTuple):
     used: Array | None
 
 
-def slots_of(pattern: Pattern | DynamicType, arrays: Sequence[Array]) -> Slots:
+def slots_of(pattern: Pattern | PatternType, arrays: Sequence[Array]) -> Slots:
     """Return the slots of a pattern. `arrays` are the index arrays of a dynamic pattern; none for a static one."""
     if isinstance(pattern, Pattern):
         rows = pattern.to_coords()

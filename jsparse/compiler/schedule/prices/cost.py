@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from jsparse.compiler.cpu_model import CpuModel
 from jsparse.compiler.loops.nest import MAX_CHUNKS
-from jsparse.compiler.schedule.layout import Stored
+from jsparse.compiler.schedule.layout import AnyPattern
 from jsparse.compiler.schedule.prices.gathers import (
     GatheredRows,
     cost_of_strides,
@@ -90,7 +90,7 @@ def grain_of(total: int, work: float, least: float, most: int | None = None) -> 
     return 1 << (part - 1).bit_length()
 
 
-def weight_of_level(pattern: Stored, level: int, size: int | None) -> int:
+def weight_of_level(pattern: AnyPattern, level: int, size: int | None) -> int:
     """Return the weight of an outermost level: an upper bound of its number of positions, plus the entries below them.
 
     A kernel divides a loop into chunks of equal weight. A position weighs as much as an entry, so that neither empty
@@ -153,7 +153,7 @@ class Prices:
         patterns: the problem's patterns.
     """
 
-    def __init__(self, patterns: tuple[Stored, ...]) -> None:
+    def __init__(self, patterns: tuple[AnyPattern, ...]) -> None:
         self.patterns = patterns
         self._by_walk: dict[tuple[IndexVar, ...], tuple[TripCounts, float]] = {}
         self._by_vector: dict[IndexVar | None, tuple[list[GatheredRows], float]] = {}
@@ -221,7 +221,7 @@ class Prices:
         return Cost(running * waits + moves, work, visits, target, moves, shared is None)
 
 
-def estimate(nest: Summary, patterns: tuple[Stored, ...]) -> Cost:
+def estimate(nest: Summary, patterns: tuple[AnyPattern, ...]) -> Cost:
     """Price one candidate."""
     return Prices(patterns).of(nest)
 
@@ -376,7 +376,7 @@ def _panel_sums(nest: Summary, counts: TripCounts) -> float:
     return counts.entries[-1] / nest.position_panel * (stores + nest.cpu.segment * tiles)
 
 
-def _target_traffic(nest: Summary, patterns: tuple[Stored, ...], counts: TripCounts) -> float:
+def _target_traffic(nest: Summary, patterns: tuple[AnyPattern, ...], counts: TripCounts) -> float:
     """The cost of storing the target's elements, or of changing them in memory, and of clearing them."""
     problem = nest.problem
     # Sums over the tail are in registers, and stored once for each tuple of entries above the tail.

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from jsparse.base.memo import memoize
 from jsparse.compiler.cpu_model import CpuModel
 from jsparse.compiler.problem import Dense, Problem
-from jsparse.compiler.schedule.layout import Stored
+from jsparse.compiler.schedule.layout import AnyPattern
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.trip_counts import UNKNOWN, TripCounts, variables_in_walk_order
 from jsparse.formats import Pattern
@@ -192,12 +192,12 @@ def indices_beside_lanes(nest: Summary, access: Access) -> tuple[IndexVar, ...]:
     return tuple(takewhile(lambda v: v in nest.free_dense_vars, outwards))[::-1]
 
 
-def mostly_read_before(cpu: CpuModel, pattern: Stored, level: int) -> bool:
+def mostly_read_before(cpu: CpuModel, pattern: AnyPattern, level: int) -> bool:
     """Whether a segment of a level shares most coordinates with the previous segment; False if that is not known."""
     return read_before(pattern, level) >= cpu.read_before
 
 
-def read_before(pattern: Stored, level: int) -> float:
+def read_before(pattern: AnyPattern, level: int) -> float:
     """The fraction of a level's entries whose coordinates are also in the previous segment; 0 if that is not known."""
     if not isinstance(pattern, Pattern) or not pattern.format.levels[level].kind.has_segments:
         return 0.0
@@ -223,12 +223,12 @@ def _read_before(pattern: Pattern, level: int) -> float:
     return len(shared) / len(here) if len(here) else 0.0
 
 
-def permutation_cost(nest: Summary, patterns: tuple[Stored, ...]) -> float:
+def permutation_cost(nest: Summary, patterns: tuple[AnyPattern, ...]) -> float:
     """Return the cost of moving values to the loops' order. Lookups in a pattern count instead if they cost less."""
     return sum(min(move, _lookups(nest, patterns, n)[0]) for n, move in _moves(nest, patterns).items())
 
 
-def find_patterns_left_as_stored(nest: Summary, patterns: tuple[Stored, ...]) -> dict[int, int]:
+def find_patterns_left_as_stored(nest: Summary, patterns: tuple[AnyPattern, ...]) -> dict[int, int]:
     """Find the patterns whose values stay in their stored order although the loops have another order.
 
     Each key of the result is the index of a pattern that stays as stored. The value is the index of a pattern with few
@@ -238,7 +238,7 @@ def find_patterns_left_as_stored(nest: Summary, patterns: tuple[Stored, ...]) ->
     return {n: binding for n, (move, lookups, binding) in prices.items() if lookups < move}
 
 
-def _moves(nest: Summary, patterns: tuple[Stored, ...]) -> dict[int, float]:
+def _moves(nest: Summary, patterns: tuple[AnyPattern, ...]) -> dict[int, float]:
     """For each pattern that loops do not walk in stored order, return the cost of moving its values.
 
     A value stays within its segment of the outermost levels in which both orders agree, so a cache has to hold the
@@ -269,7 +269,7 @@ def _moves(nest: Summary, patterns: tuple[Stored, ...]) -> dict[int, float]:
     return costs
 
 
-def _lookups(nest: Summary, patterns: tuple[Stored, ...], number: int) -> tuple[float, int]:
+def _lookups(nest: Summary, patterns: tuple[AnyPattern, ...], number: int) -> tuple[float, int]:
     """Return the cost of looking up another pattern's entries in pattern `number`, and the index of the other pattern.
 
     The stored order of pattern `number` is not the order of the loops. The cost is infinite if the entries of no other

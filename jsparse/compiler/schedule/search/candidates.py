@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.problem import Dense, Problem
-from jsparse.compiler.schedule.layout import Stored
+from jsparse.compiler.schedule.layout import AnyPattern
 from jsparse.compiler.schedule.prices.gathers import extent, indices_beside_lanes
 from jsparse.compiler.schedule.races import copies_reason
 from jsparse.compiler.schedule.search.legality import concordant_orders, is_concordant, legal_orders
@@ -40,7 +40,7 @@ Alternative = tuple[Steps, Names]
 
 def candidates(
     problem: Problem,
-    patterns: Sequence[Stored] = (),
+    patterns: Sequence[AnyPattern] = (),
     as_stored: bool = False,
     start: Summary | None = None,
     orders: Sequence[tuple[IndexVar, ...] | None] = (),
@@ -77,7 +77,7 @@ def candidates(
                     yield candidate
 
 
-def _walks(start: Summary, patterns: Sequence[Stored], as_stored: bool) -> Iterator[tuple[IndexVar, ...]]:
+def _walks(start: Summary, patterns: Sequence[AnyPattern], as_stored: bool) -> Iterator[tuple[IndexVar, ...]]:
     """Yield the orders of the patterns' variables in which loops can walk the patterns."""
     if start.first("reorder") is None:
         yield from concordant_orders(start.problem) if as_stored else legal_orders(start.problem, patterns)
@@ -106,7 +106,9 @@ def _vectors(start: Summary, outer: Sequence[IndexVar]) -> list[IndexVar | None]
     return vectors if any(_stands_innermost(start, str(v)) for v in vectors) else [*vectors, None]
 
 
-def _probe(start: Summary, walk: tuple[IndexVar, ...], vector: IndexVar | None, patterns: Sequence[Stored]) -> Summary:
+def _probe(
+    start: Summary, walk: tuple[IndexVar, ...], vector: IndexVar | None, patterns: Sequence[AnyPattern]
+) -> Summary:
     """Make a nest with the facts that all candidates with these two properties share: the order `walk` of the patterns'
     variables, and the variable in lanes."""
     problem = start.problem
@@ -168,7 +170,7 @@ def _with_outer_loops(step: Reorder, start: Summary) -> Reorder:
     return Reorder(tuple(loops))
 
 
-def _alternatives(probe: Summary, patterns: Sequence[Stored], outer: tuple[IndexVar, ...]) -> Iterator[Alternative]:
+def _alternatives(probe: Summary, patterns: Sequence[AnyPattern], outer: tuple[IndexVar, ...]) -> Iterator[Alternative]:
     """Yield the alternatives for one order of the patterns' variables and one variable in lanes."""
     summed = _inside(loops_to_precompute(probe), outer)
     dense = () if summed else _inside(dense_first(probe), outer)
@@ -258,7 +260,7 @@ def default_lanes(nest: Summary, var: IndexVar) -> int:
 
 
 def _jam(
-    probe: Summary, patterns: Sequence[Stored], outer: tuple[IndexVar, ...], precomputed: Steps
+    probe: Summary, patterns: Sequence[AnyPattern], outer: tuple[IndexVar, ...], precomputed: Steps
 ) -> Iterator[Alternative]:
     """Yield the alternatives in which several iterations of a loop run at a time.
 
@@ -322,7 +324,7 @@ def _lie_beside(probe: Summary, var: IndexVar) -> bool:
     return any(indices_beside_lanes(probe, f)[-1:] == (var,) for f in gathered)
 
 
-def _in_panels(probe: Summary, patterns: Sequence[Stored]) -> Iterator[Alternative]:
+def _in_panels(probe: Summary, patterns: Sequence[AnyPattern]) -> Iterator[Alternative]:
     """Divide the reduction over stored entries into panels, inside the loop over tiles, and copy each panel's rows.
 
     It pays where entries read the rows of a large tensor often: a pruned layer (80 % zeros, 1,024 x 2,048 by 256
@@ -357,7 +359,7 @@ def _in_panels(probe: Summary, patterns: Sequence[Stored]) -> Iterator[Alternati
 
 
 def _in_position_panels(
-    probe: Summary, patterns: Sequence[Stored], lanes: int, jam: UnrollAndJam
+    probe: Summary, patterns: Sequence[AnyPattern], lanes: int, jam: UnrollAndJam
 ) -> Iterator[Alternative]:
     """Divide the positions of a reduction into panels, and put the loop over panels around the target's dense loops.
 

@@ -9,7 +9,7 @@ from math import inf, prod
 from typing import TypeAlias
 
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.layout import Stored, layout_of, names_of, reorder_patterns, with_innermost
+from jsparse.compiler.schedule.layout import AnyPattern, layout_of, names_of, reorder_patterns, with_innermost
 from jsparse.compiler.schedule.limits import WRITTEN_OUT
 from jsparse.compiler.schedule.prices.cost import Cost, Prices
 from jsparse.compiler.schedule.prices.gathers import find_patterns_left_as_stored
@@ -41,7 +41,7 @@ Priced: TypeAlias = tuple[Cost, int, Summary]
 
 def plan(
     problem: Problem,
-    patterns: Sequence[Stored],
+    patterns: Sequence[AnyPattern],
     as_stored: bool = False,
     schedule: Schedule | None = None,
     outer: Names = (),
@@ -74,14 +74,14 @@ def plan(
     return _restate_plan(plan_as(with_block_loop(chosen, divided, blocks), cost, used, rejected), problem, blocks)
 
 
-def cheapest_schedules(problem: Problem, patterns: Sequence[Stored], most: int) -> list[Schedule]:
+def cheapest_schedules(problem: Problem, patterns: Sequence[AnyPattern], most: int) -> list[Schedule]:
     """Return the schedules of the `most` cheapest candidates, cheapest first, each with all of its steps."""
     stored = tuple(patterns)
     priced = _price_candidates(problem, Prices(stored), as_stored=False)[:most]
     return [plan_as(candidate, cost, stored).schedule for cost, _, candidate in priced]
 
 
-def _as_asked(problem: Problem, patterns: tuple[Stored, ...], as_stored: bool, schedule: Schedule) -> Plan:
+def _as_asked(problem: Problem, patterns: tuple[AnyPattern, ...], as_stored: bool, schedule: Schedule) -> Plan:
     """Return the cheapest plan that has the steps and the layout of the given schedule."""
     schedule.layout.check(problem)
     blocks, layout = find_blocks_in_layout(schedule.layout, problem, patterns)
@@ -149,7 +149,7 @@ def _price_candidates(
     return priced
 
 
-def _price_rejected(problem: Problem, patterns: tuple[Stored, ...], as_stored: bool, outer: Names) -> Candidates:
+def _price_rejected(problem: Problem, patterns: tuple[AnyPattern, ...], as_stored: bool, outer: Names) -> Candidates:
     """Return the name and the cost of each candidate but the cheapest one."""
     return _name_candidates(_price_candidates(problem, Prices(patterns), as_stored, outer=outer)[1:])
 
@@ -158,7 +158,7 @@ def _name_candidates(priced: Sequence[Priced]) -> Candidates:
     return tuple((candidate_name(candidate), cost) for cost, _, candidate in priced)
 
 
-def _cheapest_legal(problem: Problem, patterns: tuple[Stored, ...], as_stored: bool, asked: Schedule) -> Plan:
+def _cheapest_legal(problem: Problem, patterns: tuple[AnyPattern, ...], as_stored: bool, asked: Schedule) -> Plan:
     """Return the plan of the cheapest candidate whose steps are legal in the storage orders of its plan.
 
     Raises ScheduleError if every candidate has an illegal step.
@@ -206,7 +206,7 @@ def candidate_name(nest: Summary) -> str:
 def plan_as(
     candidate: Summary,
     cost: Cost,
-    patterns: tuple[Stored, ...],
+    patterns: tuple[AnyPattern, ...],
     find_rejected: Callable[[], Candidates] = tuple,
     as_stored: bool = False,
     counts: TripCounts | None = None,
@@ -242,7 +242,7 @@ def plan_as(
     return Plan(original, problem, Schedule(nest.steps, layout_of(original, moves)), used, cost, find_rejected)
 
 
-def with_constants(problem: Problem, patterns: Sequence[Stored], nest: Summary) -> Problem:
+def with_constants(problem: Problem, patterns: Sequence[AnyPattern], nest: Summary) -> Problem:
     """Return the problem with constant index arrays in the patterns to which the nest is specialized.
 
     Raises ScheduleError if one of these patterns is dynamic, or if too many iterations would be written out. A gap in a

@@ -14,7 +14,7 @@ import numpy as np
 
 from jsparse.base.memo import memoize
 from jsparse.compiler.problem import Dense, Problem
-from jsparse.compiler.schedule.layout import Stored
+from jsparse.compiler.schedule.layout import AnyPattern
 from jsparse.compiler.schedule.prices.cost import Cost, grain_of, savings_by_lanes, sharing, wide_lanes
 from jsparse.compiler.schedule.prices.gathers import extent
 from jsparse.compiler.schedule.races import longest_run, may_be_heavy, work_of_copies
@@ -38,7 +38,7 @@ FEWEST = 4  # the fewest coordinates of a dense index whose sums are folded toge
 LEAST = 0.05  # the multiply-adds to save for each entry: the code for lanes takes LLVM some 10 ms
 
 
-def position_lanes(nest: Summary, patterns: Sequence[Stored]) -> Vectorize | None:
+def position_lanes(nest: Summary, patterns: Sequence[AnyPattern]) -> Vectorize | None:
     """Return the step that works on several positions or coordinates of a loop at a time; None if it does not pay.
 
     It pays if segments are long enough (`cost.savings_by_lanes`).
@@ -82,7 +82,7 @@ def position_lanes(nest: Summary, patterns: Sequence[Stored]) -> Vectorize | Non
     return step if saved > LEAST * patterns[number].nse else None
 
 
-def _steps(problem: Problem, pattern: Stored, number: int, level: int) -> tuple[float, float]:
+def _steps(problem: Problem, pattern: AnyPattern, number: int, level: int) -> tuple[float, float]:
     """Return the number of steps with full lanes in a level's segments, and the number of segments with such a step.
 
     Segments of unknown length are assumed to have the average length. The rest of a segment after its steps with full
@@ -110,7 +110,9 @@ BINNED_GRAIN = 1 << 13  # the least entries of a chunk that lists its terms: it 
 SHORT = 64  # a segment of at most this many entries is one block (BLOCK of `loops.blocked_sums`)
 
 
-def finalize(nest: Summary, cost: Cost, patterns: Sequence[Stored], counts: TripCounts, alone: bool = True) -> Summary:
+def finalize(
+    nest: Summary, cost: Cost, patterns: Sequence[AnyPattern], counts: TripCounts, alone: bool = True
+) -> Summary:
     """Add the last steps of the schedule to the nest. Steps that a user has given stay; only a missing grain is added.
 
     Args:
@@ -154,7 +156,7 @@ def _with(nest: Summary, steps: Iterable[Transformation]) -> Summary:
     return nest
 
 
-def _parallel(nest: Summary, cost: Cost, patterns: Sequence[Stored], entries: float) -> Summary:
+def _parallel(nest: Summary, cost: Cost, patterns: Sequence[AnyPattern], entries: float) -> Summary:
     """Add the steps that divide a loop over threads, and that widen register tiles in runs with few threads."""
     work = cost.work + cost.iterations + cost.target
     shared = sharing(nest, entries, work)
@@ -175,7 +177,7 @@ def _parallel(nest: Summary, cost: Cost, patterns: Sequence[Stored], entries: fl
     return nest.then(split) if is_heavy and split.check(nest) is None else _with(nest, [Parallelize(loop, race, grain)])
 
 
-def _grain(nest: Summary, cost: Cost, loop: str, race: Race, patterns: Sequence[Stored]) -> int:
+def _grain(nest: Summary, cost: Cost, loop: str, race: Race, patterns: Sequence[AnyPattern]) -> int:
     """Return the least size of a chunk, in stored entries or in iterations of a dense loop. The work of such a chunk
     pays for waking a thread, and for a copy of the target if each chunk has one."""
     looped, work = cost.work + cost.iterations, cost.work + cost.iterations + cost.target
@@ -195,7 +197,7 @@ def _grain(nest: Summary, cost: Cost, loop: str, race: Race, patterns: Sequence[
     return grain_of(extent(nest.problem, inside[:1]), work, nest.cpu.chunk_work)
 
 
-def interleaving(nest: Summary, patterns: Sequence[Stored]) -> Iterator[UnrollAndJam]:
+def interleaving(nest: Summary, patterns: Sequence[AnyPattern]) -> Iterator[UnrollAndJam]:
     """Yield the step that adds several stored entries at a time to sums in registers, if it pays.
 
     An addition to a vector register takes about four cycles, and the next addition to this register has to wait. In the
@@ -214,7 +216,7 @@ def interleaving(nest: Summary, patterns: Sequence[Stored]) -> Iterator[UnrollAn
             yield UnrollAndJam(innermost, nest.cpu.interleaved_lanes)
 
 
-def _short_levels(problem: Problem, patterns: Sequence[Stored]) -> Iterator[tuple[int, int]]:
+def _short_levels(problem: Problem, patterns: Sequence[AnyPattern]) -> Iterator[tuple[int, int]]:
     """Yield pairs (pattern, level): the levels over summed indices whose segments have at most `SHORT` entries each.
 
     The result lacks outermost levels, and levels whose index has at most `SHORT` coordinates. It is empty for sums that
@@ -232,7 +234,7 @@ def _short_levels(problem: Problem, patterns: Sequence[Stored]) -> Iterator[tupl
                 yield n, level
 
 
-def _scatters_many(problem: Problem, patterns: Sequence[Stored]) -> bool:
+def _scatters_many(problem: Problem, patterns: Sequence[AnyPattern]) -> bool:
     """Whether an element of the target may sum more than `SHORT` terms.
 
     If exactly one level of a static pattern has an index variable of the target, the pattern's index arrays bound the
@@ -251,7 +253,7 @@ def _scatters_many(problem: Problem, patterns: Sequence[Stored]) -> bool:
     return None in sizes or most * prod(size or 0 for size in sizes) > SHORT
 
 
-def _elements(problem: Problem, patterns: Sequence[Stored]) -> float:
+def _elements(problem: Problem, patterns: Sequence[AnyPattern]) -> float:
     """The number of the target's elements; infinity if a size is unknown."""
     count = 1.0
     for axis in problem.tensors[0].axes:

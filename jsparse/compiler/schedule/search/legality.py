@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, permutations, product
 
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.layout import Stored
+from jsparse.compiler.schedule.layout import AnyPattern
 from jsparse.compiler.schedule.trip_counts import levels_in_walk_order
 from jsparse.notation.assignment import IndexVar
 
@@ -16,7 +16,7 @@ MAX_ORDERS = 120  # orders tried beyond that, where several patterns have to agr
 Names = tuple[IndexVar, ...]
 
 
-def legal_orders(problem: Problem, patterns: Sequence[Stored] = ()) -> Iterator[Names]:
+def legal_orders(problem: Problem, patterns: Sequence[AnyPattern] = ()) -> Iterator[Names]:
     """Yield the orders of the patterns' variables that are concordant with every pattern. Some occur more than once."""
     every = tuple(dict.fromkeys(v for names in problem.level_variables for v in names))
     named = list(zip(problem.level_variables, patterns, strict=True)) if patterns else []
@@ -40,7 +40,7 @@ def concordant_orders(problem: Problem) -> Iterator[Names]:
     yield from found or each
 
 
-def is_concordant(names: Names, walk: Sequence[IndexVar], pattern: Stored) -> bool:
+def is_concordant(names: Names, walk: Sequence[IndexVar], pattern: AnyPattern) -> bool:
     """Whether loops in the order `walk` can walk a pattern whose levels have the variables `names`.
 
     A static pattern is concordant with every order, because its transposed indices are made on demand. A dynamic one is
@@ -49,13 +49,13 @@ def is_concordant(names: Names, walk: Sequence[IndexVar], pattern: Stored) -> bo
     return pattern.orders is None or levels_in_walk_order(names, walk) in pattern.orders
 
 
-def has_legal_order(names: Sequence[Names], patterns: Sequence[Stored]) -> bool:
+def has_legal_order(names: Sequence[Names], patterns: Sequence[AnyPattern]) -> bool:
     """Whether an order of all variables is concordant with every pattern; `names` are the variables of their levels."""
     every = tuple(dict.fromkeys(v for of in names for v in of))
     return any(True for _ in _agreeing(every, list(zip(names, patterns, strict=True))))
 
 
-def _agreeing(every: Names, named: Sequence[tuple[Names, Stored]]) -> Iterator[Names]:
+def _agreeing(every: Names, named: Sequence[tuple[Names, AnyPattern]]) -> Iterator[Names]:
     """Yield orders of all variables that are concordant with every dynamic pattern.
 
     There are at most `MAX_ORDERS` for each choice of one stored order of every dynamic pattern.
@@ -70,7 +70,7 @@ def _agreeing(every: Names, named: Sequence[tuple[Names, Stored]]) -> Iterator[N
         yield from islice(_topological_orders(every, chosen), MAX_ORDERS)
 
 
-def _some_orders(problem: Problem, every: Names, named: Sequence[tuple[Names, Stored]]) -> Iterator[Names]:
+def _some_orders(problem: Problem, every: Names, named: Sequence[tuple[Names, AnyPattern]]) -> Iterator[Names]:
     """Yield some of the orders. This is for problems with too many orders to price all of them.
 
     The selection has the stored order, orders with the target's variables first, and orders with one variable of the

@@ -16,7 +16,7 @@ from itertools import islice, permutations
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.output_kind import Count
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.layout import Stored, layout_of, reorder_patterns
+from jsparse.compiler.schedule.layout import AnyPattern, layout_of, reorder_patterns
 from jsparse.compiler.schedule.prices.cost import Cost, grain_of, weight_of_level
 from jsparse.compiler.schedule.schedule import Schedule, check_step
 from jsparse.compiler.schedule.search.legality import is_concordant
@@ -58,7 +58,7 @@ class _Order:
 
 
 def plan_in_order(
-    problem: Problem, patterns: Sequence[Stored], order: Sequence[IndexVar], schedule: Schedule | None = None
+    problem: Problem, patterns: Sequence[AnyPattern], order: Sequence[IndexVar], schedule: Schedule | None = None
 ) -> Plan | None:
     """Plan a sum of terms, whose result stores its index variables in `order`. Returns None if there is no plan.
 
@@ -74,7 +74,7 @@ def plan_in_order(
 
 
 def _with_shared(
-    problem: Problem, patterns: tuple[Stored, ...], shared: tuple[IndexVar, ...], asked: Schedule
+    problem: Problem, patterns: tuple[AnyPattern, ...], shared: tuple[IndexVar, ...], asked: Schedule
 ) -> Plan | None:
     """Plan a sum whose terms share the loops `shared`. A term adds to a row over the other variables of the target."""
     cpu, row = problem.cpu, [str(v) for v in problem.target.indices if v not in shared]
@@ -151,7 +151,7 @@ def _rank(step: Transformation) -> int:
 
 def _best(
     problem: Problem,
-    patterns: tuple[Stored, ...],
+    patterns: tuple[AnyPattern, ...],
     term: Statement,
     shared: tuple[IndexVar, ...],
     row: Sequence[IndexVar],
@@ -191,7 +191,7 @@ def _best(
     return min(orders, key=lambda order: order.cost, default=None)
 
 
-def _grain(problem: Problem, patterns: tuple[Stored, ...], var: IndexVar, work: float) -> int:
+def _grain(problem: Problem, patterns: tuple[AnyPattern, ...], var: IndexVar, work: float) -> int:
     """Return the least number of stored entries in a chunk for which the work pays for waking a thread."""
     size, walked = problem.size[var], zip(patterns, problem.level_variables, strict=True)
     weight = sum(weight_of_level(pattern, names.index(var), size) for pattern, names in walked if var in names)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import lazy
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.layout import Stored
+from jsparse.compiler.schedule.layout import AnyPattern
 from jsparse.compiler.schedule.prices.cost import Cost
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.schedule.search.row_blocks import RowBlocks
@@ -38,7 +38,7 @@ class Plan:
     given: Problem
     problem: Problem
     schedule: Schedule
-    patterns: tuple[Stored, ...]
+    patterns: tuple[AnyPattern, ...]
     cost: Cost
     find_rejected: Callable[[], Candidates] = field(default=tuple, compare=False)
     blocks: RowBlocks | None = None

@@ -16,7 +16,7 @@ import numpy as np
 
 from jsparse.compiler.cpu_model import CpuModel
 from jsparse.compiler.loops.domain import LevelIteration
-from jsparse.compiler.schedule.layout import Stored
+from jsparse.compiler.schedule.layout import AnyPattern
 from jsparse.compiler.schedule.prices.gathers import extent, mostly_read_before
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.transformations.prefetch import Prefetch
@@ -36,7 +36,7 @@ class Rows(NamedTuple):
     size: int
 
 
-def prefetching(nest: Summary, patterns: Sequence[Stored], alone: bool = True) -> Iterator[Prefetch]:
+def prefetching(nest: Summary, patterns: Sequence[AnyPattern], alone: bool = True) -> Iterator[Prefetch]:
     """Yield the `Prefetch` steps for a nest.
 
     The innermost loop over stored entries prefetches rows that are gathered from memory, unless the previous segment
@@ -120,7 +120,7 @@ def _part(nest: Summary, dense: Sequence[str]) -> int:
     return extent(nest.problem, [v for v in dense if v not in outside]) * tile * together
 
 
-def _locating_segments(nest: Summary, patterns: Sequence[Stored]) -> Iterator[str]:
+def _locating_segments(nest: Summary, patterns: Sequence[AnyPattern]) -> Iterator[str]:
     """Yield the loops over stored entries whose coordinates locate segments of a pattern that is too large for the
     cache."""
     is_large = [pattern.nse * nest.cpu.entry_bytes > nest.cpu.second_cache_bytes for pattern in patterns]

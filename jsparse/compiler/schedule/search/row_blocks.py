@@ -21,7 +21,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import memoize
 from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.layout import Layout, Stored, names_of, pattern_type
+from jsparse.compiler.schedule.layout import AnyPattern, Layout, names_of, storage_type
 from jsparse.compiler.schedule.prices.gathers import extent, itemsize
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.transformations.reorder import Reorder
@@ -92,7 +92,9 @@ class RowBlocks:
         return Layout(tuple(orders))
 
 
-def in_blocks(problem: Problem, patterns: Sequence[Stored], blocks: RowBlocks) -> tuple[Problem, tuple[Stored, ...]]:
+def in_blocks(
+    problem: Problem, patterns: Sequence[AnyPattern], blocks: RowBlocks
+) -> tuple[Problem, tuple[AnyPattern, ...]]:
     """Add the block of each entry to the relation as one more index. Returns the new problem and its patterns."""
     n, used = blocks.pattern, list(patterns)
     table, rows = used[n], used[blocks.rows]
@@ -100,7 +102,7 @@ def in_blocks(problem: Problem, patterns: Sequence[Stored], blocks: RowBlocks) -
     assert isinstance(rows, Pattern)
     blocked = used[n] = in_row_blocks(table, rows, blocks.size)
     types, walks = list(problem.patterns), list(problem.walks)
-    types[n] = pattern_type(blocked, types[n].batch_axes)
+    types[n] = storage_type(blocked, types[n].batch_axes)
     walks[n] = (*walks[n][:-1], blocks.block, walks[n][-1])
     sizes = (*problem.sizes, (blocks.block, blocked.shape[-2]))
     return replace(problem, patterns=tuple(types), walks=tuple(walks), sizes=sizes), tuple(used)
@@ -118,7 +120,7 @@ def with_block_loop(nest: Summary, problem: Problem, blocks: RowBlocks) -> Summa
 
 
 def find_blocks_in_layout(
-    layout: Layout, problem: Problem, patterns: Sequence[Stored]
+    layout: Layout, problem: Problem, patterns: Sequence[AnyPattern]
 ) -> tuple[RowBlocks | None, Layout]:
     """Find the row blocks that a layout names by text such as `o[p]/512`; None if it names none.
 
@@ -142,7 +144,7 @@ def find_blocks_in_layout(
     return None, layout
 
 
-def _possible(problem: Problem, patterns: Sequence[Stored], size: int) -> Iterator[RowBlocks]:
+def _possible(problem: Problem, patterns: Sequence[AnyPattern], size: int) -> Iterator[RowBlocks]:
     """Yield the possible blocks of `size` rows: one for each pair of tables of the same points."""
     if problem.is_assembly or len(problem.statements) > 1:
         return
@@ -155,7 +157,7 @@ def _possible(problem: Problem, patterns: Sequence[Stored], size: int) -> Iterat
                 yield RowBlocks(n, rows, size, row, outer_name(problem, row))
 
 
-def paying_blocks(nest: Summary, patterns: Sequence[Stored]) -> RowBlocks | None:
+def paying_blocks(nest: Summary, patterns: Sequence[AnyPattern]) -> RowBlocks | None:
     """Find the row blocks that make a nest cheaper; None if there are none.
 
     Blocks can pay on three conditions. Several entries that run at a time share the rows of a matrix. The loop over

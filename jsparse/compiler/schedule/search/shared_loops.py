@@ -22,8 +22,8 @@ import numpy as np
 
 from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.loops.fusion import has_copies, reads_elsewhere
-from jsparse.compiler.problem import Dense, PatternType, Positions, Problem
-from jsparse.compiler.schedule.layout import Stored, reorder_patterns, with_patterns
+from jsparse.compiler.problem import Dense, Positions, Problem, StorageType
+from jsparse.compiler.schedule.layout import AnyPattern, reorder_patterns, with_patterns
 from jsparse.compiler.schedule.prices.gathers import extent
 from jsparse.compiler.statement import Statement
 from jsparse.formats import Pattern
@@ -153,8 +153,8 @@ def _stands_inside(problem: Problem, var: IndexVar) -> bool:
 
 
 def in_shared_order(
-    problem: Problem, patterns: Sequence[Stored], holds_results: bool = True
-) -> tuple[Problem, tuple[Stored, ...]]:
+    problem: Problem, patterns: Sequence[AnyPattern], holds_results: bool = True
+) -> tuple[Problem, tuple[AnyPattern, ...]]:
     """Return the problem and its patterns with levels in the first order in which all statements share loops.
 
     Problem and patterns are unchanged if statements share loops in the given order, or in no order. With
@@ -172,7 +172,7 @@ def in_shared_order(
     return problem, tuple(patterns)
 
 
-def _moves(problem: Problem, patterns: Sequence[Stored], fixed: Collection[int]) -> Iterator[Moves]:
+def _moves(problem: Problem, patterns: Sequence[AnyPattern], fixed: Collection[int]) -> Iterator[Moves]:
     """Yield other orders of levels for all patterns together. The patterns `fixed` keep their order."""
     each = [
         [tuple(range(len(names)))] if n in fixed else list(_orders(len(names), pattern))
@@ -181,7 +181,7 @@ def _moves(problem: Problem, patterns: Sequence[Stored], fixed: Collection[int])
     return islice(product(*each), 1, None)
 
 
-def _orders(count: int, pattern: Stored) -> Iterator[tuple[int, ...]]:
+def _orders(count: int, pattern: AnyPattern) -> Iterator[tuple[int, ...]]:
     """Yield the stored order of levels, then an order for each other level that may be outermost."""
     if pattern.orders is not None:
         yield from pattern.orders
@@ -190,7 +190,7 @@ def _orders(count: int, pattern: Stored) -> Iterator[tuple[int, ...]]:
         yield (first, *(level for level in range(count) if level != first))
 
 
-def _reorder_type(type_: PatternType, pattern: Stored, levels: tuple[int, ...]) -> PatternType:
+def _reorder_type(type_: StorageType, pattern: AnyPattern, levels: tuple[int, ...]) -> StorageType:
     """Return a pattern's type with its levels reordered. Only the facts that `find_shared_loops` reads are valid."""
     if levels == tuple(range(len(levels))):
         return type_

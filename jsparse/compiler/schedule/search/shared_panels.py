@@ -22,7 +22,7 @@ from itertools import pairwise
 from jsparse.compiler.cpu_model import CpuModel
 from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.layout import Stored
+from jsparse.compiler.schedule.layout import AnyPattern
 from jsparse.compiler.schedule.prices.gathers import extent, itemsize, mostly_read_before
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.schedule.search.shared_loops import is_full, is_sum
@@ -36,7 +36,7 @@ from jsparse.notation.assignment import IndexVar
 
 def in_blocks(
     problem: Problem,
-    patterns: Sequence[Stored],
+    patterns: Sequence[AnyPattern],
     schedules: Sequence[Schedule],
     shared: Sequence[IndexVar],
     rows_inside: Mapping[int, Schedule],
@@ -98,7 +98,7 @@ def _row_bytes_by_tensor(problem: Problem, shared: Sequence[IndexVar]) -> list[d
 
 
 def _share_rows(
-    problem: Problem, patterns: Sequence[Stored], var: IndexVar, row_bytes: Sequence[dict[str, int]]
+    problem: Problem, patterns: Sequence[AnyPattern], var: IndexVar, row_bytes: Sequence[dict[str, int]]
 ) -> bool:
     """Whether neighbouring rows of the patterns select nearly the same rows of dense tensors, and the nearest cache
     holds the selected rows of each tensor, but not of all tensors together."""

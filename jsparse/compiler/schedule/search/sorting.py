@@ -24,7 +24,7 @@ import numpy as np
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.layout import Stored
+from jsparse.compiler.schedule.layout import AnyPattern
 from jsparse.compiler.schedule.prices.cost import sort_cost
 from jsparse.compiler.schedule.search.legality import MAX_ORDERS, MAX_PERMUTED, legal_orders
 from jsparse.compiler.schedule.search.ordered import ROW_WORK, SHORT_ROW
@@ -91,7 +91,7 @@ class Sortable:
     """
 
     problem: Problem
-    patterns: tuple[Stored, ...]
+    patterns: tuple[AnyPattern, ...]
     entries: tuple[int, ...]
 
     @cached_property
@@ -110,7 +110,7 @@ class Sortable:
         return {v: UNKNOWN if size is None else size for v, size in self.problem.size.items()}
 
     @cached_property
-    def distinct_patterns(self) -> tuple[Stored, ...]:
+    def distinct_patterns(self) -> tuple[AnyPattern, ...]:
         """The patterns as trip counts expect them: levels store each coordinate once."""
         return tuple(_distinct(pattern) for pattern in self.patterns)
 
@@ -284,7 +284,7 @@ def _part(walk: Names, variables: Names) -> Names:
     return tuple(v for v in walk if v in variables)
 
 
-def _distinct(pattern: Stored) -> Stored:
+def _distinct(pattern: AnyPattern) -> AnyPattern:
     """Return a pattern with the same shape and nse whose levels store each coordinate once, as trip counts expect."""
     levels = pattern.format.levels
     if isinstance(pattern, Pattern) or all(x.unique and not x.kind.is_branchless for x in levels):

@@ -23,7 +23,7 @@ from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.loops.nest import assignments
 from jsparse.compiler.problem import Problem, TensorType
 from jsparse.compiler.scalar import replace_accesses
-from jsparse.compiler.schedule.layout import Stored, with_innermost
+from jsparse.compiler.schedule.layout import AnyPattern, with_innermost
 from jsparse.compiler.schedule.prices.cost import grain_of, weight_of_level
 from jsparse.compiler.schedule.prices.gathers import extent
 from jsparse.compiler.schedule.schedule import Schedule, build_loops
@@ -55,7 +55,7 @@ whose packed rows save more than a separate function of the result costs: 1.4 at
 """
 
 
-def plan_statements(problem: Problem, patterns: Sequence[Stored]) -> tuple[Schedule, ...]:
+def plan_statements(problem: Problem, patterns: Sequence[AnyPattern]) -> tuple[Schedule, ...]:
     """Find the cheapest schedule of each statement. Patterns and dense tensors keep their storage orders.
 
     If all statements can share loops (`shared_loops.py`), they share these loops, or panels of the innermost shared
@@ -85,12 +85,12 @@ def plan_statements(problem: Problem, patterns: Sequence[Stored]) -> tuple[Sched
     return (*joined[:-1], joined[-1].then(Parallelize(divided, race, grain)))
 
 
-def shares_cheaply(problem: Problem, patterns: Sequence[Stored]) -> bool:
+def shares_cheaply(problem: Problem, patterns: Sequence[AnyPattern]) -> bool:
     """Whether shared loops cost little more than the loops that each statement prefers; true if no loops are shared."""
     return _price_of_sharing(problem, patterns) <= MOST_COST
 
 
-def with_lanes_innermost(problem: Problem, patterns: Sequence[Stored]) -> Problem:
+def with_lanes_innermost(problem: Problem, patterns: Sequence[AnyPattern]) -> Problem:
     """Store one index variable innermost in all dense tensors, if statements share loops cheaply only in that storage.
     Else return the problem unchanged."""
     if shares_cheaply(problem, patterns):
@@ -110,7 +110,7 @@ def with_lanes_innermost(problem: Problem, patterns: Sequence[Stored]) -> Proble
     return problem
 
 
-def _price_of_sharing(problem: Problem, patterns: Sequence[Stored]) -> float:
+def _price_of_sharing(problem: Problem, patterns: Sequence[AnyPattern]) -> float:
     """Return the cost of all statements in shared loops, relative to their cost if each has the loops it prefers; 0 if
     no loops are shared.
 
@@ -125,7 +125,7 @@ def _price_of_sharing(problem: Problem, patterns: Sequence[Stored]) -> float:
 
 
 @memoize(maxsize=4096)
-def _price(problem: Problem, patterns: tuple[Stored, ...], shared: tuple[IndexVar, ...] | None) -> float:
+def _price(problem: Problem, patterns: tuple[AnyPattern, ...], shared: tuple[IndexVar, ...] | None) -> float:
     """Price one statement inside of the loops `shared`. With None, its tensors may be stored in other orders, too."""
     return plan(problem, patterns, as_stored=shared is not None, outer=shared or ()).cost.total
 
@@ -147,7 +147,9 @@ def _one_by_one(schedule: Schedule, shared: Sequence[IndexVar]) -> Schedule:
     return Schedule(tuple(steps), schedule.layout)
 
 
-def _grain(problem: Problem, patterns: Sequence[Stored], var: IndexVar, plans: Sequence[Plan], in_blocks: bool) -> int:
+def _grain(
+    problem: Problem, patterns: Sequence[AnyPattern], var: IndexVar, plans: Sequence[Plan], in_blocks: bool
+) -> int:
     """Return the least number of stored entries in a chunk that pays for waking a thread and for copies of sums. For a
     dense loop or a loop over panels, return the number of iterations instead."""
     work = sum(plan.cost.total for plan in plans)
@@ -209,7 +211,7 @@ def sum_of(plans: Sequence[Plan]) -> tuple[Problem, tuple[Schedule, ...]] | None
     return joint, tuple(schedules)
 
 
-def wide_accumulation_plan(problem: Problem, patterns: Sequence[Stored], schedule: Schedule | None = None) -> Plan:
+def wide_accumulation_plan(problem: Problem, patterns: Sequence[AnyPattern], schedule: Schedule | None = None) -> Plan:
     """Find the cheapest plan of one statement that rounds a narrow float result once, with the steps of `schedule`.
 
     If the cheapest plan would accumulate a narrow float in memory, the target gets the dtype of arithmetic, and the
@@ -220,7 +222,9 @@ def wide_accumulation_plan(problem: Problem, patterns: Sequence[Stored], schedul
     return plan(with_unrounded(problem, narrow), patterns, schedule=schedule) if narrow else chosen
 
 
-def wide_accumulation_schedules(problem: Problem, patterns: Sequence[Stored]) -> tuple[Problem, tuple[Schedule, ...]]:
+def wide_accumulation_schedules(
+    problem: Problem, patterns: Sequence[AnyPattern]
+) -> tuple[Problem, tuple[Schedule, ...]]:
     """Find the cheapest schedules of a program of statements, and the problem to which they apply. In that problem,
     narrow results that are summed in memory have the dtype of arithmetic. The caller then narrows these results."""
     schedules = plan_statements(problem, patterns)
