@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -64,9 +63,9 @@ def draw_table() -> None:
     for line in lines:
         name, _, _, peer, time, ratio = (cell.strip() for cell in line.strip("|").split("|"))
         if name:
-            results.append((textwrap.fill(name.removesuffix(", f32"), 36), []))
+            results.append((name.removesuffix(", f32"), []))
         results[-1][1].append(Row(peer, "ok", float(time.replace(",", "")), ratio=float(ratio)))
-    pictured = [one for one in results if any(part in one[0].replace("\n", " ") for part in PICTURED)]
+    pictured = [one for one in results if any(part in one[0] for part in PICTURED)]
     PICTURE.parent.mkdir(exist_ok=True)
     draw(pictured, PICTURE, f"Whole models, time of each peer as a multiple of jsparse's\n{machine}")
 

@@ -1,4 +1,4 @@
-"""Figures of curves."""
+"""The figures of the examples: one style, and curves."""
 
 from __future__ import annotations
 
@@ -7,8 +7,29 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
-__all__ = ["draw_curves"]
+__all__ = ["LETTERS", "draw_curves", "new_figure", "save_figure"]
+
+LETTERS = "#7a8591"  # a grey that is read on white and on black: the grounds of figures are transparent
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """A figure of so many inches, with room for its labels."""
+    return Figure(figsize=(width, height), dpi=150, layout="constrained")
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write the figure on a transparent ground, its letters and frames in grey."""
+    for part in figure.findobj(Text):
+        part.set_color(LETTERS)
+    for axes in figure.axes:
+        axes.patch.set_visible(False)
+        axes.tick_params(colors=LETTERS)
+        axes.spines[:].set_color(LETTERS)
+        axes.spines[["top", "right"]].set_visible(bool(axes.images))
+    figure.savefig(path, transparent=True)
+    print(f"wrote {path}")
 
 
 def draw_curves(
@@ -20,7 +41,7 @@ def draw_curves(
     **labels: object,
 ) -> None:
     """Draw curves whose points are `every` steps apart, and horizontal lines at `levels`, and save the figure."""
-    figure = Figure(figsize=(7, 4), dpi=150, layout="constrained")
+    figure = new_figure(7, 4)
     axes = figure.subplots()
     for name, curve in curves.items():
         axes.plot(every * np.arange(1, len(curve) + 1), curve, label=name, lw=1)
@@ -28,5 +49,4 @@ def draw_curves(
         axes.axhline(level, color=f"C{len(curves) + n}", ls="--", label=name)
     axes.set(**labels)
     axes.legend(frameon=False)
-    figure.savefig(path)
-    print(f"wrote {path}")
+    save_figure(figure, path)

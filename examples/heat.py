@@ -23,8 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import scipy.sparse as sp
+from _figure import new_figure, save_figure
 from jax.scipy.sparse.linalg import cg
-from matplotlib.figure import Figure
 
 import jsparse
 
@@ -76,15 +76,20 @@ def search(G: jsparse.SparseTensor, start: jax.Array, measured: jax.Array, round
     return jnp.exp(log_k), losses
 
 
-def draw(path: Path, side: int, **conductivities: np.ndarray) -> None:
-    """Draw conductivities (edges,) on the plate: those of horizontal edges, which cross the wall, side by side."""
-    figure = Figure(figsize=(7, 3.4), dpi=100, layout="constrained")
-    for axes, (name, k) in zip(figure.subplots(1, 2), conductivities.items(), strict=True):
-        shown = axes.imshow(np.asarray(k)[: side * (side - 1)].reshape(side, side - 1), vmin=0, vmax=1.2)
-        axes.set(title=name, xticks=[], yticks=[])
-    figure.colorbar(shown, ax=figure.axes, label="conductivity")
-    figure.savefig(path)
-    print(f"wrote {path}")
+def draw(path: Path, side: int, measured: np.ndarray, **conductivities: np.ndarray) -> None:
+    """Draw one measured field of temperatures (nodes,) and conductivities (edges,) side by side.
+
+    Of the conductivities it draws those of horizontal edges, which cross the wall.
+    """
+    figure = new_figure(8.4, 2.9)
+    first, *others = figure.subplots(1, 1 + len(conductivities))
+    first.imshow(np.asarray(measured).reshape(side, side), cmap="inferno", interpolation="bicubic")
+    first.set(title="measured temperatures", xticks=[], yticks=[])
+    for axes, (name, k) in zip(others, conductivities.items(), strict=True):
+        picture = axes.imshow(np.asarray(k)[: side * (side - 1)].reshape(side, side - 1), vmin=0, vmax=1.2)
+        axes.set(title=f"{name} conductivity", xticks=[], yticks=[])
+    figure.colorbar(picture, ax=others).outline.set_visible(False)
+    save_figure(figure, path)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -97,12 +102,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     G, wall = incidence(options.side)
     start = jnp.asarray(np.random.default_rng(0).normal(size=(EXPERIMENTS, G.shape[1])).astype(np.float32))
     true = jnp.where(wall, 0.05, 1.0)
-    found, losses = search(G, start, temperatures(G, true, start), options.rounds)
-    across, elsewhere = float(np.median(found[wall])), float(np.median(found[~wall]))
+    measured = temperatures(G, true, start)
+    recovered, losses = search(G, start, measured, options.rounds)
+    across, elsewhere = float(np.median(recovered[wall])), float(np.median(recovered[~wall]))
     print(f"{G.shape[1]} nodes, {G.shape[0]} edges, {wall.sum()} of them cross the wall")
     print(f"misfit {losses[0]:.3g} at the start, {losses[-1]:.3g} at the end")
     print(f"median conductivity {across:.3f} across the wall (truth 0.050), {elsewhere:.3f} elsewhere (truth 1.000)")
-    draw(options.output, options.side, true=true, found=found)
+    draw(options.output, options.side, measured[-1, 0], true=true, recovered=recovered)
     return int(abs(across - 0.05) > 0.02 or abs(elsewhere - 1) > 0.1)
 
 

@@ -91,7 +91,7 @@ def compress_figures(folder: Path, to: Path, most: int = 60_000) -> None:
     from PIL import Image
 
     for path in sorted(folder.glob("*.png")):
-        image, target = Image.open(path).convert("RGB"), to / f"{path.stem}.webp"
+        image, target = Image.open(path).convert("RGBA"), to / f"{path.stem}.webp"
         image.thumbnail((1200, 1200))
         for quality in (90, 80, 70, 60, 50):
             image.save(target, quality=quality, method=6)

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict
+from importlib.metadata import metadata
 from os.path import normpath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mkdocs.structure.files import File
+from packaging.version import Version
 from reference import documentation, pages, public
 
 from examples import Example, examples
+from jsparse._supported import NEWEST, OLDEST
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -51,6 +54,21 @@ def _fenced(code: str) -> str:
     return f"````python\n{code.strip()}\n````"
 
 
+def _facts() -> str:
+    """A line about the package for the start page: version, licence, where it runs, and the repository."""
+    about = metadata("jsparse")
+    urls = dict(url.split(", ") for url in about.get_all("Project-URL", []))
+    oldest, newest = (".".join(map(str, release)) for release in (OLDEST, NEWEST))
+    parts = [
+        f"Version {Version(about['Version']).base_version}",
+        f"[{about['License-Expression']}]({urls['Source']}/blob/main/LICENSE)",
+        f"Linux, Python {about['Requires-Python'].removeprefix('>=')} or later, JAX {oldest} to {newest}",
+        "kernels on CPUs, [XLA operations](concepts/platforms.md) on GPUs and TPUs",
+        f"[repository]({urls['Source']})",
+    ]
+    return f'<p class="facts" markdown>{" · ".join(parts)}</p>'
+
+
 def _gallery() -> str:
     """A card for each example."""
     cards = [
@@ -67,6 +85,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """
     source = Path(page.file.src_uri)
     text = "".join(part if n % 2 else _linked(part, source, files) for n, part in enumerate(FENCES.split(markdown)))
+    if page.is_homepage:
+        text = text.replace("</p>", f"</p>\n\n{_facts()}", 1)
     if source.parent.name == "reference":
         text += "".join(f"\n\n::: {name}" for name in pages()[source.name])
     return text + "\n" + _gallery() if page.file.src_uri == "gallery/index.md" else text

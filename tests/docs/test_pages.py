@@ -115,3 +115,16 @@ def test_page_names_all_functions(page, modules, others):
     named = {name for name in public if name.islower() or name.endswith(layers)}
     assert len(named) > 15
     assert not [name for name in named - others if name not in text]
+
+
+def significant(text, digits=4):
+    """A text with its numbers rounded to so many digits: the last ones depend on the width of a machine's vectors."""
+    return re.sub(r"\d+\.\d+(?:e[-+]\d+)?", lambda number: f"{float(number[0]):.{digits}g}", text)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_first_program_prints_what_the_page_shows(page, capsys):
+    run(page)
+    text = (ROOT / page).read_text(encoding="utf-8")
+    (shown,) = (fence[4] for fence in FENCE.finditer(text) if fence[3] == "text")
+    assert significant(capsys.readouterr().out).split() == significant(shown).split()
