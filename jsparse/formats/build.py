@@ -29,10 +29,6 @@ _INT32_MAX = 2**31 - 1
 _FAR = 2**62  # kFar of csrc/levels/positions.h
 
 
-class OutsideError(Exception):
-    """A coordinate is outside the bounds of its dimension."""
-
-
 @dataclass(frozen=True, slots=True)
 class Built:
     """Index arrays, outermost level first, and the slot of each of `count` coordinate tuples.
@@ -148,6 +144,22 @@ def check_nse(nse: int, format: Format, shape: Sequence[int]) -> int:
     return nse
 
 
+def check_bounds(rows: Sequence[np.ndarray], shape: Sequence[int]) -> None:
+    """Raise PatternError for the first entry with a coordinate outside its dimension."""
+    faults = []
+    for dim, (row, extent) in enumerate(zip(rows, shape, strict=True)):
+        outside = (row < 0) | (row >= extent)
+        if outside.any():
+            faults.append((int(np.argmax(outside)), dim))
+    if faults:
+        at, dim = min(faults)
+        raise PatternError(
+            f"Expected coordinates of dimension {dim} to lie in [0, {shape[dim]}), but entry {at} has {rows[dim][at]}. "
+            f"Its coordinates are {shorten(tuple(int(row[at]) for row in rows))} in a tensor of shape "
+            f"{shorten(tuple(shape))}."
+        )
+
+
 def level_tuples(shape: Sequence[int], format: Format) -> list[tuple[int, int, int, int]]:
     """Convert a format for the extension: a tuple (kind, dimension, unique, size) for each level."""
     return [(level.kind.code, level.dim, int(level.unique), shape[level.dim]) for level in format.levels]
@@ -163,7 +175,7 @@ def build(
 
     Entries with equal coordinates share a slot. `sorted_by` promises that the entries are distinct, within the shape,
     and sorted lexicographically by these dimensions. Work and memory are linear in n and in the sizes of outer dense
-    levels. Raises OutsideError if a coordinate is out of bounds, and FormatError if a unique level above a singleton
+    levels. Raises PatternError if a coordinate is out of bounds, and FormatError if a unique level above a singleton
     would have to repeat a coordinate.
     """
     count = len(coords[0]) if coords else 0
@@ -176,6 +188,7 @@ def build(
         # A stable sort by the other levels leaves the entries in the order of the `suffix` innermost levels.
         above = (n for n in range(len(order)) if [d for d in sorted_by if d not in order[:n]] == order[n:])
         suffix = len(order) - next(above, len(order))
+    positions = 0  # of a level that has too many of them
     try:
         if suffix == format.ndim and (in_order := build_sorted(coords, shape, format)) is not None:
             index_arrays, nse, slots = in_order
@@ -186,12 +199,13 @@ def build(
         with working(f"sorting {count:,} entries", is_long=count > LONG):
             assembled = _native.assemble(list(coords), level_tuples(shape, format), suffix)
     except OverflowError as error:
-        check_nse(int(float(str(error))), format, shape)
-        raise
+        positions, assembled = int(float(str(error))), None
     except MemoryError as error:
         raise without_memory(error, format, shape) from error
     if assembled is None:
-        raise OutsideError
+        check_nse(positions, format, shape)
+        check_bounds(coords, shape)
+        raise AssertionError("the extension refused coordinates that lie inside the shape")
     arrays, nse, first, group_slots, extra, extra_group = assembled
     _check_unique(format, arrays)
     return Built(arrays, nse, count, first, group_slots, extra, extra_group)

@@ -16,7 +16,6 @@ from jsparse.base.memo import Owned, hold_over_forks
 from jsparse.errors import PatternError, ShapeError
 from jsparse.formats.build import (
     Built,
-    OutsideError,
     build,
     build_summed,
     check_nse,
@@ -33,7 +32,6 @@ from jsparse.formats.set_operators import SetOperators, check_static
 from jsparse.formats.validate import (
     as_index_rows,
     check_arrays,
-    check_bounds,
     parse_shape,
     sizes_of,
     split_coordinates,
@@ -188,11 +186,7 @@ class Pattern(Owned, KnownArrays, SetOperators):
         Raises PatternError for coordinates out of bounds, FormatError as `from_coordinates` does.
         """
         sizes = parse_shape(shape, format)
-        try:
-            built = build(as_index_rows(rows), sizes, format, sorted_by)
-        except OutsideError:
-            check_bounds(rows, sizes)
-            raise
+        built = build(as_index_rows(rows), sizes, format, sorted_by)
         return cls._of_valid(sizes, format, built.arrays), built
 
     @classmethod

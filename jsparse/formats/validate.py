@@ -56,22 +56,6 @@ def _as_index(row: np.ndarray) -> np.ndarray:
     return np.require(row, dtype, ["C", "A"])
 
 
-def check_bounds(rows: Sequence[np.ndarray], shape: Sequence[int]) -> None:
-    """Raise PatternError for the first entry with a coordinate outside its dimension."""
-    faults = []
-    for dim, (row, extent) in enumerate(zip(rows, shape, strict=True)):
-        outside = (row < 0) | (row >= extent)
-        if outside.any():
-            faults.append((int(np.argmax(outside)), dim))
-    if faults:
-        at, dim = min(faults)
-        raise PatternError(
-            f"Expected coordinates of dimension {dim} to lie in [0, {shape[dim]}), but entry {at} has {rows[dim][at]}. "
-            f"Its coordinates are {shorten(tuple(int(row[at]) for row in rows))} in a tensor of shape "
-            f"{shorten(tuple(shape))}."
-        )
-
-
 LARGEST_SIZE = 2**62  # the limit of the extension's sort
 
 

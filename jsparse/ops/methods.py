@@ -146,8 +146,14 @@ OF_COMPOSED: dict[str, Find] = {
 }
 """The methods that composed tensors have by a rule for them. All others act on the tensor in csr, or csf."""
 
-OF_PATTERNS = ("__getitem__", "_repr_html_", "spy", "take")
-"""Methods that static and dynamic patterns have, too: a pattern acts as a tensor of ones, without stored values."""
+OF_PATTERNS: dict[str, Find] = {
+    **{name: METHODS[name] for name in ("__getitem__", "_repr_html_", "spy", "take")},
+    "todense": _at("ops.patterns.values.todense"),
+    "astype": _at("ops.patterns.values.astype"),
+    "__mul__": _at("ops.patterns.values.multiply"),
+    "__rmul__": _at("ops.patterns.values.multiply"),
+}
+"""The methods of static and dynamic patterns: a pattern acts as a tensor of ones, without stored values."""
 
 
 def _on_plain(name: str, find: Find) -> Find:
@@ -182,10 +188,10 @@ def install() -> None:
         _give(ComposedTensor, name, _on_plain(name, find))
     for name, find in OF_COMPOSED.items():
         _give(ComposedTensor, name, find)
-    for name in OF_PATTERNS:
-        _give(Pattern, name, METHODS[name])
-        _give(DynamicPattern, name, METHODS[name])
-        _give(Composition, name, _on_plain(name, METHODS[name]))
+    for name, find in OF_PATTERNS.items():
+        _give(Pattern, name, find)
+        _give(DynamicPattern, name, find)
+        _give(Composition, name, _on_plain(name, find))
     _give(Composition, "_plain", _at("convert.slots.plain_pattern"))
 
 

@@ -1,5 +1,7 @@
 """`A.map(f)` and the functions of stored entries."""
 
+import operator
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -160,9 +162,19 @@ def test_comparisons(name):
             np.testing.assert_array_equal(found.todense(), dense(np.asarray(A.todense())))
 
 
-def test_equality_is_identity():
+def test_equality_of_tensors_is_identity():
     A = example()
     assert (A == A, A != A) == (True, False)
+
+
+def test_equality_with_numbers_and_arrays_is_of_elements():
+    A, x = example(), np.asarray(example().todense())
+    for compare in (operator.eq, operator.ne):
+        number = 0.0 if compare is operator.ne else x.max()
+        for result in (compare(A, number), compare(np.float32(number), A)):
+            assert isinstance(result, jsparse.SparseTensor)
+            np.testing.assert_array_equal(result.todense(), compare(x, number))
+        np.testing.assert_array_equal(compare(A, jnp.asarray(x)), compare(x, x))
 
 
 def test_minimum_maximum_clip_where():

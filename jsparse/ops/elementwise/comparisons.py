@@ -12,21 +12,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.convert.creation import as_sparse_operand
+from jsparse.convert.creation import as_sparse_operand, asarray
 from jsparse.errors import ShapeError, short_repr, shorten
+from jsparse.formats import Pattern
 from jsparse.notation.functions import COMPARISONS
 from jsparse.ops.elementwise.called import apply_elementwise
+from jsparse.tensor.composed import Composition
+from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
+PATTERNS = (Pattern, DynamicPattern, Composition)
 COMPLEMENTS = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 def equal(A: TensorLike, x: TensorLike) -> SparseTensor | jax.Array:
     """Compute `A == x` elementwise for a number x other than 0: a bool SparseTensor on the pattern of A.
 
-    The operator `==` compares tensors by identity instead.
-
         >>> jsparse.equal(A, 2.0)
+
+    The operator `==` does the same for a number or an array, but two tensors are `==` if they are one object.
 
     The result has the shape of A. It is an array if x is an array of that shape. Raises PatternError if the result
     would be True where A stores nothing, or if that is not known.
@@ -84,8 +88,8 @@ def array_equal(A: TensorLike, B: TensorLike) -> jax.Array:
         >>> bool(jsparse.array_equal(A, A.asformat("csc")))
         True
 
-    Entries that are not stored are 0, whatever the formats. NaN equals nothing. Returns a bool array. Raises TypeError
-    for operands that are not arrays.
+    A pattern is True where it stores entries, as a mask is. Entries that are not stored are 0, whatever the formats.
+    NaN equals nothing. Returns a bool array. Raises TypeError for operands that are not arrays.
     """
     one, other = _operands("array_equal", A, B)
     if np.shape(one) != np.shape(other):
@@ -121,7 +125,9 @@ def allclose(
 
 def _operands(name: str, *operands: TensorLike) -> list[SparseTensor | jax.Array]:
     """Convert sparse arrays of other libraries to SparseTensors, and dense operands to arrays. Keep SparseTensors."""
-    given = (as_sparse_operand(x, f"jsparse.{name}") for x in operands)
+    given = (
+        asarray(x, dtype=bool) if isinstance(x, PATTERNS) else as_sparse_operand(x, f"jsparse.{name}") for x in operands
+    )
     return [x if isinstance(x, SparseTensor) else jnp.asarray(x) for x in given]
 
 
@@ -134,6 +140,7 @@ def _advice(symbol: str, x: Any) -> str:
     is_number = np.size(x) == 1 and not is_tensor and not isinstance(x, jax.core.Tracer)
     shown = "B" if is_tensor else short_repr(x) if is_number else "x"
     name = COMPARISONS[complement].path.rpartition(".")[2]
-    has_operator = not is_tensor and complement not in ("==", "!=")
-    written = f"A {complement} {shown}" if has_operator else f"jsparse.{name}(A, {shown})"
-    return f"Compute the complement, {written}, which is False there where this is True. "
+    is_identity = is_tensor and complement in ("==", "!=")
+    written = f"jsparse.{name}(A, {shown})" if is_identity else f"A {complement} {shown}"
+    dense = f"A.todense() {symbol} {shown}{'.todense()' if is_tensor else ''}"
+    return f"Compute the complement, {written}, which is False there where this is True, or write {dense}. "

@@ -16,7 +16,7 @@ from jsparse.convert.choice import FormatChoice
 from jsparse.notation import Assignment
 from jsparse.ops.explanation import html
 from jsparse.ops.explanation.indirect import IndirectStatement, indirect_statement
-from jsparse.ops.explanation.kernel import ExplainedKernel
+from jsparse.ops.explanation.kernel import ExplainedKernel, Kernels
 from jsparse.ops.explanation.primitives import assembly_kernels, entries_kernel, in_reals, spec_kernel, sum_kernels
 from jsparse.planning.plan import AssembledPattern, Convert, EntryCoordinates, MoveValues, SumOfProducts
 from jsparse.planning.planned import Planned
@@ -132,7 +132,7 @@ class Explanation:
 
 def explain_plan(text: str, planned: Planned, given: Mapping[str, object] | None = None) -> Explanation:
     """Explain a plan. `text` is the subscripts or the statement, whose tensors are `given`."""
-    return Explanation(text, tuple(_kernels(planned)), planned, given or {})
+    return Explanation(text, Kernels(_kernels(planned)), planned, given or {})
 
 
 def _kernels(planned: Planned) -> Iterator[ExplainedKernel]:
