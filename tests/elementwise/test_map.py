@@ -1,5 +1,7 @@
 """`A.map(f)` and the functions of stored entries."""
 
+import operator
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -97,6 +99,15 @@ def test_custom_rules_are_kept():
     A = example()
     np.testing.assert_array_equal(jax.grad(lambda v: A.with_values(v).map(clipped).sum())(A.values), np.full(A.nse, 7))
     np.testing.assert_array_equal(jax.grad(lambda v: jsparse.relu(A.with_values(0 * v)).sum())(A.values), 0)
+
+
+def test_operators_of_comparison():
+    for A in (example(), -example()):
+        x = np.asarray(A.todense())
+        for f, y in {operator.gt: 0.3, operator.ge: 0.25, operator.lt: -0.5, operator.le: -0.25}.items():
+            np.testing.assert_array_equal(f(A, y).todense(), f(x, y))
+        np.testing.assert_array_equal((np.float32(0.25) <= A).todense(), x >= 0.25)
+        assert not (np.nan < A).todense().any()
 
 
 def test_minimum_maximum_clip_where():
