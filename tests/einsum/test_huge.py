@@ -82,6 +82,7 @@ DYNAMIC = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("format", ["coo", "dcsr", "dcsc"])
 def test_dynamic_patterns(format):
     n = 2_000_000_000

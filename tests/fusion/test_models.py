@@ -33,12 +33,10 @@ from jsparse.primitives.chain.grouping import groups
 @pytest.mark.parametrize("name", MODELS)
 def test_models(name):
     f, dense, operands = MODELS[name]
-    g, every = fuse(f), tuple(range(len(operands)))
-    directions = tuple(normal(*x.shape, seed=9) for x in operands)
-    wanted, slopes, tangents = derivatives(dense, every)(operands, directions)
-    close(g(*operands), wanted)
-    close(jax.jit(jax.grad(squared(g), every))(*operands), slopes, 1e-4)
-    close(jax.jvp(g, operands, directions), tangents, 1e-4)
+    every, directions = tuple(range(len(operands))), tuple(normal(*x.shape, seed=9) for x in operands)
+    found, wanted = (derivatives(g, every)(operands, directions) for g in (fuse(f), dense))
+    close(found[0], wanted[0])
+    close(found[1:], wanted[1:], 1e-4)
 
 
 @pytest.mark.sampled(2)

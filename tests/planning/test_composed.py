@@ -60,7 +60,7 @@ PRODUCTS = {  # the einsum, and the formats of its matrices
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("name", PRODUCTS)
 @pytest.mark.parametrize("sizes", [EVEN, RAGGED], ids=["even", "ragged"])
