@@ -9,8 +9,9 @@ call is made, one after the other (tuples of values if the call has several para
         yield DTypeError, lambda: A.sum(dtype="text")
         yield ShapeError, lambda axis: A.sum(axis), [2, -3, (0, 0)]
 
-`check_refusals` makes all calls of the module, and compares their texts, the classes of their errors, and the whole
-messages with `refusals.txt` beside the module, which `pytest --update-golden` writes. Equal entries stand there once.
+The module imports `test_refusals`, as a test of its own. That makes all calls of the module, and compares their texts,
+the classes of their errors, and the whole messages with `refusals.txt` beside the module, which `pytest
+--update-golden` writes. Equal entries stand there once.
 """
 
 import ast
@@ -43,7 +44,7 @@ VARYING = {
 }
 
 
-def check_refusals(request: pytest.FixtureRequest) -> None:
+def test_refusals(request: pytest.FixtureRequest) -> None:
     path = Path(request.module.__file__)
     entries, failures = [], []
     for topic in vars(request.module).values():
