@@ -226,9 +226,7 @@ def _tuples(problem: Problem, pattern: AnyPattern, number: int, variables: Seque
     """Return the number of distinct tuples of these variables that a pattern stores, or an upper bound."""
     names = problem.level_variables[number]
     if isinstance(pattern, Pattern) and pattern.nse <= LARGEST and set(variables) != set(names):
-        count = _relation(pattern, names).tuples(variables)
-        if count is not None:
-            return count
+        return _relation(pattern, names).tuples(variables)
     return _entries(problem, number, pattern)
 
 
