@@ -15,7 +15,6 @@ from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
 from jsparse.nn.layer import Initializer, check_sizes
 from jsparse.nn.operands import dense_array, wide
-from jsparse.ops.attention.decoding import leading_part
 from jsparse.ops.attention.sparse_attention import sparse_attention
 from jsparse.planning.signature import pattern_of
 from jsparse.tensor.dynamic_pattern import DynamicPattern
@@ -204,43 +203,6 @@ class MultiHead:
         if self.max_distance is None:
             return None
         return jnp.zeros((self.num_heads, 2 * self.max_distance + 1), dtype)
-
-    @staticmethod
-    def apply(
-        parameters: Mapping[str, Mapping[str, ArrayLike]],
-        relative: jax.Array | None,
-        x: ArrayLike,
-        context: ArrayLike,
-        mask: PatternLike,
-        *,
-        dtype: DTypeLike | None,
-        dropout_rate: float,
-        dropout_key: jax.Array | None,
-    ) -> jax.Array:
-        """Attend from x (..., n, in_features) to the context (..., m, in_kv_features); see `multi_head_attention`.
-
-        For shorter sequences than the mask is made for, its leading part is the mask.
-
-        Args:
-            parameters: for each projection a "kernel" and, if it has one, a "bias".
-            relative: biases by relative position, or None.
-            dtype: the dtype of the computation; None for the operands' dtype.
-        """
-        cast = caster(dtype)
-        x = cast(dense_array(x, "SparseAttention", "x (..., n, in)"))
-        context = cast(dense_array(context, "SparseAttention", "context (..., m, in)"))
-        mask = mask_pattern(mask)
-        if x.ndim > 1 and context.ndim > 1:
-            mask = leading_part(mask, x.shape[-2], context.shape[-2])
-        return multi_head_attention(
-            x,
-            context,
-            mask,
-            **projections_of(parameters, dtype),
-            bias=None if relative is None else relative_bias(cast(relative), mask),
-            dropout_rate=dropout_rate,
-            dropout_key=dropout_key,
-        )
 
 
 def caster(dtype: DTypeLike | None) -> Callable[[ArrayLike], jax.Array]:

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike, DTypeLike
 
 from jsparse.errors import ShapeError
-from jsparse.nn.attention import Projection, caster, mask_pattern, plus, projections_of, relative_bias
+from jsparse.nn.attention import (
+    Projection,
+    caster,
+    mask_pattern,
+    multi_head_attention,
+    plus,
+    projections_of,
+    relative_bias,
+)
 from jsparse.nn.operands import dense_array
-from jsparse.ops.attention.decoding import check_causal, rows_of
+from jsparse.ops.attention.decoding import check_causal, leading_part, rows_of
 from jsparse.ops.attention.dot_product_attention import pattern_of_mask
 from jsparse.ops.attention.fused import Extra, attend
 from jsparse.tensor.sparse_tensor import PatternLike
@@ -124,17 +133,40 @@ def attention_step(
     return result, KVCache(keys, values, cache.index + count)
 
 
-def layer_step(
+def apply_layer(
     parameters: Mapping[str, Mapping[str, ArrayLike]],
     relative: jax.Array | None,
     x: ArrayLike,
-    cache: KVCache,
+    context: ArrayLike | None,
     mask: PatternLike,
-    *,
+    cache: KVCache | None,
     dtype: DTypeLike | None,
-) -> tuple[jax.Array, KVCache]:
-    """Attend from the next positions x (..., n, inputs) to the cache; see `attention_step` and `MultiHead.apply`."""
-    cast = caster(dtype)
+    dropout_rate: float,
+    dropout_key: jax.Array | None,
+) -> tuple[jax.Array, KVCache | None]:
+    """Attend with the parameters of a layer. Returns the result, and the cache with the positions of x if there is one.
+
+    See `multi_head_attention`, and `attention_step` for a layer with a cache. For shorter sequences than the mask is
+    made for, its leading part is the mask.
+
+    Args:
+        parameters: for each projection a "kernel" and, if it has one, a "bias".
+        relative: biases by relative position, or None.
+        x: (..., n, in_features).
+        context: (..., m, in_kv_features); None for x. With a cache it is not used.
+        cache: the keys and values of earlier positions, if x has the next positions of a decoder.
+        dtype: the dtype of the computation; None for the operands' dtype.
+        dropout_rate, dropout_key: as in `multi_head_attention`. With a cache they are not used.
+    """
+    cast, projections = caster(dtype), projections_of(parameters, dtype)
     x = cast(dense_array(x, "SparseAttention", "x (..., n, in)"))
     table = None if relative is None else cast(relative)
-    return attention_step(x, cache, mask, **projections_of(parameters, dtype), relative=table)
+    if cache is not None:
+        return attention_step(x, cache, mask, **projections, relative=table)
+    context = x if context is None else cast(dense_array(context, "SparseAttention", "context (..., m, in)"))
+    pattern = mask_pattern(mask)
+    if x.ndim > 1 and context.ndim > 1:
+        pattern = leading_part(pattern, x.shape[-2], context.shape[-2])
+    bias = None if table is None else relative_bias(table, pattern)
+    options: dict[str, Any] = {**projections, "bias": bias, "dropout_rate": dropout_rate, "dropout_key": dropout_key}
+    return multi_head_attention(x, context, pattern, **options), None
