@@ -188,8 +188,9 @@ class AttentionLayer(Layer):
         edge_features: EdgeFeatures = None,
         dropout_key: jax.Array | None = None,
     ) -> jax.Array:
+        names = (name for name in ("concat", "negative_slope", "self_loops") if hasattr(self, name))
         rate = 0.0 if dropout_key is None else self.dropout_rate
-        options = {"concat": self.concat, "dropout_rate": rate, "dropout_key": dropout_key}
+        options = {"dropout_rate": rate, "dropout_key": dropout_key, **{name: getattr(self, name) for name in names}}
         return self._convolve(p, graph, x, edge_features, **options)
 
 
