@@ -1,10 +1,10 @@
 """NumPy archives (.npz) of any tensor, with a digest. Nothing in them is a pickle.
 
-For a composed tensor, the entry `parts` is the number of its parts. Part n has the entries `part_n_levels`, the notation
-of its levels, `part_n_rule` and `part_n_numbers`, its rule of slots and the numbers of that (0 for one that the rule
-leaves open) if there is a rule, `part_n_slots`, the number of slots, and the outer pattern: `part_n_pattern` ("static"
-or "dynamic"), `part_n_nse` and the index arrays `part_n_index_0`, … Shapes and formats of outer patterns follow from the
-levels.
+For a composed tensor, the entry `parts` is the number of its parts. Part n has the entries `part_n_levels`, the
+notation of its levels, `part_n_rule` and `part_n_numbers`, its rule of slots and the numbers of that (0 for one that
+the rule leaves open) if there is a rule, `part_n_slots`, the number of slots, and the outer pattern: `part_n_pattern`
+("static" or "dynamic"), `part_n_nse` and the index arrays `part_n_index_0`, … Shapes and formats of outer patterns
+follow from the levels.
 """
 
 from __future__ import annotations
