@@ -288,9 +288,9 @@ def _build_pattern(
     Returns the new pattern, and the old slot for each of its slots (-1 for a gap).
     """
     rows: list[np.ndarray] = []
-    for dim, count in enumerate(selection.parts):
-        if count:
-            rows += np.unravel_index(by_dim[dim], selection.table_shape) if count > 1 else [by_dim[dim]]
+    for dim, number in enumerate(selection.parts):
+        if number:
+            rows += np.unravel_index(by_dim[dim], selection.table_shape) if number > 1 else [by_dim[dim]]
     target, built = Pattern.from_rows([_own(row) for row in rows], selection.shape, format, order)
     if not built.is_identity:
         gather, old = built.gather(), as_array(slots, np.int64 if isinstance(slots, slice) else slots.dtype)
