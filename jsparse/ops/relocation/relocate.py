@@ -30,7 +30,7 @@ from jsparse.formats.build import index_dtype
 from jsparse.formats.dynamic import pad_arrays
 from jsparse.formats.set_operations import PatternArrays
 from jsparse.formats.validate import sizes_of
-from jsparse.ops.relocation.blocks import Lead, lead_pattern, split_format
+from jsparse.ops.relocation.formats import Lead, lead_pattern, split_format
 from jsparse.ops.relocation.values import gather_blocks
 from jsparse.primitives.host import is_on_host, on_device, pad_values
 from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width, dynamic_type

@@ -17,8 +17,7 @@ from jsparse.errors import NotYetSupportedError, ShapeError, short_repr, shorten
 from jsparse.formats import Format, Pattern
 from jsparse.formats.parse import NAMES, has_name
 from jsparse.ops.einsum import einsum
-from jsparse.ops.relocation.blocks import lead_pattern, split_format
-from jsparse.ops.relocation.formats import affordable, default_in
+from jsparse.ops.relocation.formats import affordable, default_in, lead_pattern, split_format
 from jsparse.ops.relocation.operands import as_integer, as_tensor
 from jsparse.ops.relocation.relocate import CoordinateMap, Relocation, Rows, relocate
 from jsparse.ops.shaping.axes import expand_dims, squeeze
