@@ -155,7 +155,7 @@ from jsparse.ops.shaping.rolling import roll as roll
 from jsparse.ops.surgery.prune import drop_zeros as drop_zeros
 from jsparse.ops.surgery.prune import prune as prune
 from jsparse.ops.surgery.regrow import regrow as regrow
-from jsparse.ops.surgery.restrict import restrict as restrict
+from jsparse.ops.surgery.selection import restrict as restrict
 from jsparse.ops.trees import values as values
 from jsparse.ops.trees import with_values as with_values
 from jsparse.primitives.einsum import CHECKPOINT_NAME as CHECKPOINT_NAME

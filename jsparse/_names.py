@@ -79,7 +79,7 @@ KINDS: dict[str, dict[str, str]] = {
     "Entries and values: pruning, growing, moving": {
         "ops.surgery.prune": "drop_zeros prune",
         "ops.surgery.regrow": "regrow",
-        "ops.surgery.restrict": "restrict",
+        "ops.surgery.selection": "restrict",
         "ops.trees": "values with_values",
     },
     "Attention and fusion": {

@@ -100,7 +100,7 @@ METHODS: dict[str, Find] = {
     "all": _at("ops.reductions.reductions.all"),
     "argmax": _at("ops.reductions.arg.argmax"),
     "argmin": _at("ops.reductions.arg.argmin"),
-    "restrict": _at("ops.surgery.restrict.restrict"),
+    "restrict": _at("ops.surgery.selection.restrict"),
     "regrow": _at("ops.surgery.regrow.regrow"),
     "drop_zeros": _at("ops.surgery.prune.drop_zeros"),
     "spy": _at("ops.picture.spy"),

@@ -23,7 +23,7 @@ from jsparse.ops.indexing.at_coords import coords
 from jsparse.ops.patterns.bands import window
 from jsparse.ops.reductions.softmax import softmax
 from jsparse.ops.surgery.prune import prune
-from jsparse.ops.surgery.restrict import restrict
+from jsparse.ops.surgery.selection import restrict
 from jsparse.primitives.rows import row_sums, rows_at
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
