@@ -17,7 +17,7 @@ from jsparse.formats import Format, Pattern
 from jsparse.graph.graphs import Graph, of_ones
 from jsparse.nn.layer import Arrays, Layer, check_sizes
 from jsparse.nn.operands import Features, dense_array, floating, pattern_of_graph, plus_bias, product, wide
-from jsparse.ops.attention.dropout import check_rate
+from jsparse.ops.attention.fused import check_rate
 from jsparse.ops.elementwise.bounded import add
 from jsparse.ops.indexing.at_coords import coords
 from jsparse.ops.patterns.bands import window

@@ -15,7 +15,6 @@ from jsparse.errors import NotYetSupportedError, ShapeError
 from jsparse.formats import Pattern
 from jsparse.ops.attention.decoding import rows_of
 from jsparse.ops.attention.dot_product_attention import over_lengths, pattern_of_mask
-from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.attention.fused import Extra
 from jsparse.planning.signature import is_sparse, pattern_of
 from jsparse.tensor.dynamic_pattern import DynamicPattern
@@ -68,7 +67,8 @@ class AttentionFn:
         pattern = pattern_of_mask(sparse, query, key, value)
         kept = None
         if dropout_rate and not deterministic:
-            kept = _dropout_of_weights(query, pattern, dropout_rate, dropout_rng, broadcast_dropout)
+            sizes, options = (*query.shape[:-3], query.shape[-2]), ("attention_fn", "rng", broadcast_dropout)
+            kept = Extra.of_dropout(pattern, sizes, dropout_rate, dropout_rng, *options)
         bias = as_sparse_operand(bias, "an attention_fn")
         return over_lengths(query, key, value, pattern, bias, dense, scale=self.scale, is_causal=is_causal, kept=kept)
 
@@ -129,15 +129,3 @@ def attention_fn(mask: PatternLike | None = None, *, scale: float | None = None)
             f"jsparse.pattern.from_mask makes a pattern of an array of bools."
         )
     return AttentionFn(pattern, scale)
-
-
-def _dropout_of_weights(
-    query: Any, pattern: Pattern | DynamicPattern, rate: float, key: jax.Array | None, broadcast: bool
-) -> Extra | None:
-    """The dropout factor of each weight, 0 or 1 / (1 - rate); the same for all batches and heads if `broadcast`."""
-    axes = [not broadcast] * (query.ndim - 2)
-    axes[-1] = axes[-1] and pattern.ndim == 2  # if each head has a pattern, entries differ
-    sizes = (*query.shape[:-3], query.shape[-2])
-    lead = [size for size, has_axis in zip(sizes, axes, strict=True) if has_axis]
-    kept = dropout_factors((*lead, pattern.nse), rate, key, "attention_fn", "rng")
-    return None if kept is None else Extra(kept, tuple(axes))
