@@ -29,8 +29,7 @@ from jsparse.convert.dynamic_creation import from_traced_coords
 from jsparse.errors import PatternError
 from jsparse.formats import Format, Pattern, PatternType, default_format
 from jsparse.formats.levels import is_dense_cheap
-from jsparse.ops.evaluate import evaluate
-from jsparse.ops.indexing.at_coords import elements_at
+from jsparse.ops.indexing.at_coords import elements_at, evaluate_selection
 from jsparse.ops.indexing.gathered import gather_values
 from jsparse.ops.indexing.index import Index
 from jsparse.ops.indexing.outer import Points, outer_elements, select_outer
@@ -154,17 +153,6 @@ def select_by_tables(tensor: SparseTensor, selection: Selection, nse: int | None
     return evaluate_tables(tensor, selection, format, capacity) if segment is None else segment
 
 
-@partial(jax.jit, static_argnames=("text", "format", "nse"))
-def _evaluate_selection(
-    tensor: SparseTensor, arrays: dict[str, Any], text: str, format: Format | str, nse: int | None
-) -> SparseTensor | jax.Array:
-    operand = tensor.pattern if tensor.values is None else tensor
-    selected = evaluate(text, A=operand, **arrays, out_format=format, nse=nse)
-    if isinstance(selected, SparseTensor) and not selected.is_dynamic:  # it is known to be empty
-        return selected.dynamic(nse)
-    return selected
-
-
 def evaluate_tables(
     tensor: SparseTensor, selection: Selection, format: Format | str = "dense", nse: int | None = None
 ) -> Any:
@@ -178,7 +166,7 @@ def evaluate_tables(
     source = [f"t{d}[{axes[d]}]" if d in selection.tables else f"i{d}" for d in range(len(selection.extents))]
     target = [f"n{n}" if kind == "table" else f"i{n}" for kind, n in selection.labels]
     text = f"C[{', '.join(target)}] = A[{', '.join(source)}]"
-    return _evaluate_selection(tensor, operands, text=text, format=format, nse=nse)
+    return evaluate_selection(tensor, operands, text=text, format=format, nse=nse)
 
 
 def _slot_bound(tensor: SparseTensor, selection: Selection) -> int:
