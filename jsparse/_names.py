@@ -54,7 +54,7 @@ KINDS: dict[str, dict[str, str]] = {
         "ops.shaping.norm": "norm",
     },
     "Comparisons": {
-        "ops.elementwise.comparisons": "allclose array_equal equal greater greater_equal less less_equal not_equal",
+        "ops.elementwise.binary": "allclose array_equal equal greater greater_equal less less_equal not_equal",
     },
     "Meshes": {
         "sharded.build": "shard",
