@@ -127,7 +127,7 @@ class ExplainedKernel:
     @cached_property
     def traffic(self) -> Traffic | None:
         """The operations and the moved bytes of one execution; None for a conversion, and if XLA does the work."""
-        return self.moves if self.plan is None else traffic_of(self.plan, self.result)
+        return self.moves if self.plan is None else traffic_of(self.plan, result=self.result)
 
     def _listing(self, backend: Backend) -> str:
         return "" if self.kernel is None else backend.listing(self.kernel)
