@@ -14,25 +14,6 @@ import numpy as np
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import FormatError
 
-__all__ = [
-    "COMPRESSED",
-    "DENSE",
-    "KINDS",
-    "MOST_DIMENSIONS",
-    "RANGE",
-    "SINGLETON",
-    "Dimension",
-    "Level",
-    "LevelKind",
-    "array_length",
-    "check_dimensions",
-    "dimension_name",
-    "is_single",
-    "kind_of_code",
-    "kind_words",
-    "pointers_fault",
-]
-
 
 class _Extensible(Protocol):
     def __add__(self, more: int, /) -> Self: ...

@@ -27,9 +27,6 @@ from jsparse.formats.format import Format
 from jsparse.formats.levels import SINGLETON, Level
 from jsparse.formats.pattern import Pattern
 
-__all__ = ["Strides", "digit_sizes", "join_arrays", "join_pattern", "join_type", "split_arrays", "split_format",
-           "split_pattern", "split_type"]  # fmt: skip
-
 Strides: TypeAlias = tuple[int, ...]
 """The strides of a dimension's digits, largest first. The last one is 1, and each is a multiple of the next.
 
