@@ -31,6 +31,8 @@ from jsparse._compat.context import (
     varying_like,
 )
 from jsparse._compat.jaxprs import (
+    CALLS,
+    CALLS_WITH_RULES,
     close_jaxpr,
     equation_results,
     evaluate_jaxpr,
