@@ -144,19 +144,25 @@ def unbound_locals(value: Scalar, bound: frozenset[str] = frozenset()) -> frozen
     return frozenset[str]().union(*(unbound_locals(part, bound) for part in parts_of(value)))
 
 
-def replace_accesses(value: Scalar, new: Mapping[Access, Scalar]) -> Scalar:
-    """Replace accesses in an expression by other expressions."""
+def rewrite(value: Scalar, replacement: Callable[[Scalar], Scalar | None]) -> Scalar:
+    """Put another expression in place of each part for which `replacement` gives one, from the outside in."""
+    new = replacement(value)
+    if new is not None:
+        return new
     match value:
-        case Access():
-            return new.get(value, value)
         case Apply(operation=operation, arguments=arguments):
-            replaced = tuple(replace_accesses(argument, new) for argument in arguments)
+            replaced = tuple(rewrite(argument, replacement) for argument in arguments)
             return value if all(map(is_, replaced, arguments)) else Apply(operation, replaced)
         case Rounded(value=inner, dtype=dtype):
-            return Rounded(replace_accesses(inner, new), dtype)
+            return Rounded(rewrite(inner, replacement), dtype)
         case Let(name=name, value=inner, body=body):
-            return Let(name, replace_accesses(inner, new), replace_accesses(body, new))
+            return Let(name, rewrite(inner, replacement), rewrite(body, replacement))
     return value
+
+
+def replace_accesses(value: Scalar, new: Mapping[Access, Scalar]) -> Scalar:
+    """Replace accesses in an expression by other expressions."""
+    return rewrite(value, lambda x: new.get(x) if isinstance(x, Access) else None)
 
 
 def product_of(multiply: str, factors: tuple[Scalar, ...], one: float = 1) -> Scalar:
