@@ -76,12 +76,12 @@ class LevelKind(ABC):
         """Whether lengths of index arrays, or the dimension's size, determine the number of positions."""
         return self.is_full or self.has_coordinates
 
-    @abstractmethod
     def positions(self, parents: int, extent: int, arrays: Sequence[np.ndarray]) -> int:
         """The number of positions below `parents` positions, for a dimension of size `extent`.
 
         It is -1 if the `arrays` of the level are too short to determine it.
         """
+        return int(arrays[0][-1]) if len(arrays[0]) else -1  # the last pointer
 
     @abstractmethod
     def capacity(self, parents: int, extent: int, entries: int, *, last: bool) -> int:
@@ -90,12 +90,12 @@ class LevelKind(ABC):
         `last` says that no sparse level is below this level. Then every position counts as an entry.
         """
 
-    @abstractmethod
     def fault(self, parents: int, extent: int, arrays: Sequence[np.ndarray]) -> tuple[str, str] | None:
         """Describe the first fault of the level's arrays; None if there is no fault. It checks no coordinates.
 
         The two texts of the result complete the sentence "Expected the {} of level n {}".
         """
+        return pointers_fault(parents, arrays[0]) if self.has_pointers else None
 
     def __str__(self) -> str:
         return self.name
@@ -134,9 +134,6 @@ class _Dense(LevelKind):
     def capacity(self, parents: int, extent: int, entries: int, *, last: bool) -> int:
         return parents * extent
 
-    def fault(self, parents: int, extent: int, arrays: Sequence[np.ndarray]) -> tuple[str, str] | None:
-        return None
-
 
 class _Compressed(LevelKind):
     """A level that stores the coordinates of entries, in a segment for each parent.
@@ -147,15 +144,11 @@ class _Compressed(LevelKind):
     name, code, letters = "compressed", 1, ("c", "n")
     arrays = ("pointers", "coordinates")
 
-    def positions(self, parents: int, extent: int, arrays: Sequence[np.ndarray]) -> int:
-        return int(arrays[0][-1]) if len(arrays[0]) else -1
-
     def capacity(self, parents: int, extent: int, entries: int, *, last: bool) -> int:
         return entries
 
     def fault(self, parents: int, extent: int, arrays: Sequence[np.ndarray]) -> tuple[str, str] | None:
-        pointers, coordinates = arrays
-        fault = pointers_fault(parents, pointers)
+        (pointers, coordinates), fault = arrays, super().fault(parents, extent, arrays)
         if fault is None and pointers[-1] != len(coordinates):
             return (
                 "last of the pointers",
@@ -193,9 +186,6 @@ class _Singleton(LevelKind):
     def capacity(self, parents: int, extent: int, entries: int, *, last: bool) -> int:
         return parents
 
-    def fault(self, parents: int, extent: int, arrays: Sequence[np.ndarray]) -> tuple[str, str] | None:
-        return None  # its only array holds coordinates, which are checked with all others of the chain
-
 
 class _Range(LevelKind):
     """A level that has a run of consecutive coordinates below each parent, and stores where each run starts.
@@ -213,15 +203,11 @@ class _Range(LevelKind):
     stores_runs = True
     appends = False
 
-    def positions(self, parents: int, extent: int, arrays: Sequence[np.ndarray]) -> int:
-        return int(arrays[0][-1]) if len(arrays[0]) else -1
-
     def capacity(self, parents: int, extent: int, entries: int, *, last: bool) -> int:
         return min(parents * extent, entries) if last else parents * extent  # levels below need positions of gaps
 
     def fault(self, parents: int, extent: int, arrays: Sequence[np.ndarray]) -> tuple[str, str] | None:
-        pointers, starts = arrays
-        fault = pointers_fault(parents, pointers)
+        (pointers, starts), fault = arrays, super().fault(parents, extent, arrays)
         if fault is not None:
             return fault
         if len(starts) != parents:
