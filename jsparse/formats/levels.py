@@ -6,7 +6,8 @@ The properties of kinds are from Chou et al., "Format abstraction for sparse ten
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
@@ -19,6 +20,7 @@ class _Extensible(Protocol):
     def __add__(self, more: int, /) -> Self: ...
 
 
+T = TypeVar("T")
 _Length = TypeVar("_Length", bound=_Extensible)  # a number, or a symbolic length of the compiler
 
 
@@ -298,6 +300,12 @@ class Level:
 
     def __str__(self) -> str:
         return self.kind.name if self.unique else f"{self.kind}(nonunique)"
+
+
+def with_arrays(levels: Sequence[Level], arrays: Iterable[T]) -> list[tuple[Level, list[T]]]:
+    """Return each level with its index arrays, or with what there is in place of each array."""
+    left = iter(arrays)
+    return [(level, list(islice(left, len(level.kind.arrays)))) for level in levels]
 
 
 def is_dense_cheap(size: float, entries: int) -> bool:
