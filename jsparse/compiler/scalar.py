@@ -22,8 +22,6 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.operations import OPERATIONS, meaning_of
 from jsparse.notation.assignment import Access
 
-NUMPY: dict[str, Any] = {name: operation.meaning for name, operation in OPERATIONS.items()}
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Number:

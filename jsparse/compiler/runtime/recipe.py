@@ -92,11 +92,7 @@ def backend_of(text: str) -> str:
 def _read(text: str) -> tuple[Problem, tuple[Schedule, ...], str]:
     try:
         value = json.loads(text)
-        if value["version"] != VERSION:
-            raise JsparseError(
-                f"Expected a kernel recipe of version {VERSION}, but got version {value['version']}. Compile the "
-                f"program again with this version of jsparse."
-            )
+        check_version("a kernel recipe", value["version"], VERSION)
         problem = Problem(
             tuple(_read_statement(statement) for statement in value["statements"]),
             tuple(
@@ -123,6 +119,15 @@ def _read(text: str) -> tuple[Problem, tuple[Schedule, ...], str]:
         if isinstance(error, JsparseError):
             raise
         raise JsparseError(f"Expected the recipe of a kernel, but got {text[:80]!r}…: {error}") from error
+
+
+def check_version(what: str, version: object, wanted: int) -> None:
+    """Raise JsparseError for a recipe of another version."""
+    if version != wanted:
+        raise JsparseError(
+            f"Expected {what} of version {wanted}, but got version {version}. Compile the program again with this "
+            f"version of jsparse."
+        )
 
 
 def digest(*parts: str) -> str:

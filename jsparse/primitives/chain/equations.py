@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import jax
 import numpy as np
@@ -21,6 +21,7 @@ from jsparse.primitives.elementwise_function import ELEMENTWISE
 from jsparse.primitives.scalar_of import NoScalar, scalar_of
 from jsparse.primitives.spec import ArrayAccess, Spec, split_by_counts
 
+T = TypeVar("T")
 Value: TypeAlias = View | Number
 Rule: TypeAlias = Callable[[Drafts, Any, Sequence[Value]], Sequence[Value]]
 
@@ -282,7 +283,6 @@ def _reduction(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequ
 
 def _dot(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
     """Draft one statement: a product of dense arrays."""
-    ((left, right), (left_batch, right_batch)) = equation.params["dimension_numbers"]
     x, y = operands
     if not (isinstance(x, View) and isinstance(y, View)):
         raise ChainError("a product has a literal factor")
@@ -290,14 +290,23 @@ def _dot(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[V
     new = drafts.variables.new
     of_x: list[Node | None] = [new(size) if size > 1 else None for size in x.shape]
     of_y: list[Node | None] = [new(size) if size > 1 else None for size in y.shape]
-    for a, b in zip((*left, *left_batch), (*right, *right_batch), strict=True):
-        of_y[b] = of_x[a]
-    rest_x = [of_x[n] for n in range(len(of_x)) if n not in (*left, *left_batch)]
-    rest_y = [of_y[n] for n in range(len(of_y)) if n not in (*right, *right_batch)]
-    target = (*(of_x[n] for n in left_batch), *rest_x, *rest_y)
+    target, _ = match_axes(of_x, of_y, equation.params)
     drafts.variables.separate({node for node in (*of_x, *of_y) if node is not None})
     factors = (read(drafts, x, tuple(of_x)), read(drafts, y, tuple(of_y)))
     return [_add(drafts, equation, target, Apply("*", factors))]
+
+
+def match_axes(of_x: Sequence[T], of_y: list[T], params: Mapping[str, Any]) -> tuple[tuple[T, ...], list[T]]:
+    """Give the axes of a `dot_general`'s second operand what is known of the axes of the first that they meet.
+
+    Return what is known of the axes of the result, and of the axes that are summed.
+    """
+    ((left, right), (left_batch, right_batch)) = params["dimension_numbers"]
+    for a, b in zip((*left, *left_batch), (*right, *right_batch), strict=True):
+        of_y[b] = of_x[a]
+    kept = [x for n, x in enumerate(of_x) if n not in (*left, *left_batch)]
+    kept += [x for n, x in enumerate(of_y) if n not in (*right, *right_batch)]
+    return (*(of_x[n] for n in left_batch), *kept), [of_x[n] for n in left]
 
 
 VIEWS: dict[str, Rule] = {

@@ -37,6 +37,11 @@ class LoopStep(Transformation):
         raise NotImplementedError
 
 
+def first_of(nest: Summary, *keywords: str) -> Transformation | None:
+    """Return the first step with the first of these keywords that some step has; None if no step has any of them."""
+    return next((step for keyword in keywords if (step := nest.first(keyword)) is not None), None)
+
+
 def structure_reason(nest: Summary, *loops: str) -> str | None:
     """Why the structure of some loops can no longer be changed; None if it can.
 

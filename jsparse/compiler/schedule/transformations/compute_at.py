@@ -7,7 +7,7 @@ from typing import ClassVar
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.nest import LoopNest
 from jsparse.compiler.schedule.summary import Summary
-from jsparse.compiler.schedule.transformations.base import LoopStep
+from jsparse.compiler.schedule.transformations.base import LoopStep, first_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,8 @@ class ComputeAt(LoopStep):
     keyword: ClassVar[str] = "compute_at"
 
     def reason(self, nest: Summary) -> str | None:
-        for keyword in ("parallelize", "widen", "compute_at"):
-            step = nest.first(keyword)
-            if step is not None:
-                return f"'{step}' is about all loops of the statement"
+        if step := first_of(nest, "parallelize", "widen", "compute_at"):
+            return f"'{step}' is about all loops of the statement"
         for name in nest.loops[: nest.loops.index(self.loop) + 1]:
             if name in nest.fusions:
                 return f"the loop {name} is fused"
