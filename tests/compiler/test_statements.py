@@ -7,11 +7,11 @@ import jax
 import numpy as np
 import pytest
 import scipy.sparse
+from interpreter import interpret_kernel
 
 from jsparse import JsparseError, Pattern, Schedule
 from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel
-from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.lower.lower import lower
 from jsparse.compiler.lower.storage import kernel_buffers
 from jsparse.compiler.problem import Dense, Positions, Problem, StorageType, TensorType

@@ -21,6 +21,7 @@ from programs.padding import in_use, with_gaps, with_padding
 from programs.portable import run_by_rule
 from programs.program import DenseOperand, Program, SparseOperand, by_semiring
 from programs.results import check_result, check_structure
+from programs.scalars import as_stored
 from programs.statements import RandomStatements
 from programs.variants import batched
 
@@ -29,7 +30,6 @@ from jsparse import Pattern
 from jsparse.compiler.backends import BACKENDS
 from jsparse.compiler.backends.llvm.jit import Llvm
 from jsparse.compiler.dtypes import is_complex, part
-from jsparse.compiler.scalar import as_stored
 from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask
 from jsparse.planning.plan import AssembledPattern, DenseOutput, SumOfProducts
 from jsparse.planning.planned import plan_einsum

@@ -14,9 +14,9 @@ import numpy as np
 from programs.evaluation import Evaluation, Leaf, result_source
 from programs.grid import add, axes, read
 from programs.program import DenseOperand, SparseOperand, is_wide
+from programs.scalars import as_stored
 
 import jsparse
-from jsparse.compiler.scalar import as_stored
 from jsparse.notation import parse_statement
 from jsparse.ops.evaluate import plan_sum
 from jsparse.planning.planned import Planned
