@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from interpreter import interpret_kernel
+from interpreters.kernel import interpret_kernel
 from interpreters.loops import interpret_loops
 
 from jsparse import Pattern

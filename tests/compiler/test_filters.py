@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from interpreter import interpret_kernel
+from interpreters.kernel import interpret_kernel
 
 from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel, emit

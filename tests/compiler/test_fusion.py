@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from interpreter import interpret_kernel
+from interpreters.kernel import interpret_kernel
 
 from jsparse import Pattern
 from jsparse.compiler.lower.lower import lower

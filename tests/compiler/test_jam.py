@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from interpreter import interpret_kernel
+from interpreters.kernel import interpret_kernel
 
 import jsparse
 from jsparse.compiler.dtypes import I64, Type

@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from interpreter import interpret_kernel
+from interpreters.kernel import interpret_kernel
 
 from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from compiler.cases import CASES, dense, planned, sparse
-from interpreter import interpret_kernel
+from interpreters.kernel import interpret_kernel
 from programs.schedules import lanes_of, order_of
 
 from jsparse.compiler.backends.llvm import compile_kernel

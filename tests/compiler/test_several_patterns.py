@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from interpreter import interpret_kernel
+from interpreters.kernel import interpret_kernel
 from interpreters.loops import interpret_loops
 from interpreters.problem import interpret_problem
 from programs.amount import amount, sample

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from functions.exhaustive import EXACT, UNARY, largest_error
 from functions.measure import BOUNDS, applied, decimal_ulps, exact, function_kernel, run, ulps
-from interpreter import interpret_kernel
+from interpreters.kernel import interpret_kernel
 
 from jsparse.compiler.backends.llvm import compile_kernel, cpu, jit, types
 from jsparse.compiler.backends.llvm.functions import FUNCTIONS

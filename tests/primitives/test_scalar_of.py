@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from programs.scalars import evaluate
+from interpreters.scalars import evaluate
 
 from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel

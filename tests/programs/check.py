@@ -11,6 +11,7 @@ import jax
 import numpy as np
 import pytest
 from fusion.chains import RandomChain
+from interpreters.scalars import as_stored
 from programs.assembly_runs import assemblies, columns_of
 from programs.case import Case
 from programs.compositions import has_composed
@@ -21,7 +22,6 @@ from programs.padding import in_use, with_gaps, with_padding
 from programs.portable import run_by_rule
 from programs.program import DenseOperand, Program, SparseOperand, by_semiring
 from programs.results import check_result, check_structure
-from programs.scalars import as_stored
 from programs.statements import RandomStatements
 from programs.variants import batched
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from interpreter import interpret_kernel
+from interpreters.kernel import interpret_kernel
 from interpreters.loops import interpret_loops
 from interpreters.problem import interpret_problem
 from programs.statements import RandomStatements

@@ -9,8 +9,8 @@ from string import ascii_letters
 
 import jax
 import numpy as np
+from interpreters.scalars import as_stored
 from programs.program import DenseOperand, SparseOperand, is_wide, promoted, reached_by
-from programs.scalars import as_stored
 
 import jsparse
 from jsparse.notation import parse_statement

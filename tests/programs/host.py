@@ -8,10 +8,10 @@ from functools import cached_property
 from math import prod
 
 import numpy as np
-from interpreter import interpret_kernel
+from interpreters.kernel import interpret_kernel
 from interpreters.loops import interpret_loops
 from interpreters.problem import interpret_problem
-from programs.scalars import as_stored
+from interpreters.scalars import as_stored
 
 from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel

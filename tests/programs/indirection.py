@@ -11,10 +11,10 @@ from math import prod
 import jax
 import jax.numpy as jnp
 import numpy as np
+from interpreters.scalars import as_stored
 from programs.evaluation import Evaluation, Leaf, result_source
 from programs.grid import add, axes, read
 from programs.program import DenseOperand, SparseOperand, is_wide
-from programs.scalars import as_stored
 
 import jsparse
 from jsparse.notation import parse_statement

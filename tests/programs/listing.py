@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from interpreter import interpret_kernel
+from interpreters.kernel import interpret_kernel
 from interpreters.loops import interpret_listing
 from interpreters.problem import interpret_listing as define_listing
 from programs.host import POISON, HostRun, moved, poisoned

@@ -9,12 +9,11 @@ from functools import cached_property
 import jax
 import jax.numpy as jnp
 import numpy as np
-from programs.scalars import as_stored
+from interpreters.scalars import NUMPY, as_stored
 from stored import closure
 
 import jsparse
 from jsparse import Format
-from jsparse.compiler.operations import meaning_of
 from jsparse.compiler.semiring import Semiring, semiring_named
 
 __all__ = ["DenseOperand", "Program", "SparseOperand", "by_semiring", "promoted", "reached_by", "representable"]
@@ -252,7 +251,7 @@ def by_semiring(
     product, counts = None, np.ones(shape, bool)
     for term, x, mask in zip(terms, arrays, stored, strict=True):
         at = tuple(grid[v] for v in term)
-        product = x[at] if product is None else meaning_of(ring.multiply)(product, x[at])
+        product = x[at] if product is None else NUMPY[ring.multiply](product, x[at])
         counts = counts & (mask[at] if mask.ndim else mask)
     zero = ring.zero(dtype.name)
     if ring.is_selective:  # minima and maxima compare products that are rounded to the result's dtype
@@ -260,4 +259,4 @@ def by_semiring(
     wide = np.uint64 if dtype == np.uint64 else np.int64 if dtype.kind in "iub" else np.float64
     product = np.broadcast_to(product, shape).astype(wide)
     axes = tuple(range(len(kept), len(space)))
-    return np.asarray(meaning_of(ring.add).reduce(product, axes, initial=zero, where=counts))
+    return np.asarray(NUMPY[ring.add].reduce(product, axes, initial=zero, where=counts))

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from compiler.cases import CASES
-from interpreter import interpret_kernel
+from interpreters.kernel import interpret_kernel
 
 from jsparse import JsparseError
 from jsparse.base import _native

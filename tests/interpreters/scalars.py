@@ -10,7 +10,9 @@ from jsparse.compiler.operations import OPERATIONS, meaning_of
 from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, Scalar
 from jsparse.notation import Access
 
-__all__ = ["as_stored", "evaluate"]
+__all__ = ["NUMPY", "as_stored", "evaluate"]
+
+NUMPY: dict[str, Any] = {name: operation.meaning for name, operation in OPERATIONS.items()}
 
 
 def evaluate(
