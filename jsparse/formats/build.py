@@ -6,7 +6,7 @@ A pattern is built from sorted coordinates. Unsorted coordinates are sorted firs
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice, takewhile
+from itertools import takewhile
 from math import prod
 from typing import Any
 
@@ -19,14 +19,14 @@ from jsparse.base.limits import check_bytes
 from jsparse.base.progress import working
 from jsparse.errors import FormatError, PatternError, shorten
 from jsparse.formats.format import Format
-from jsparse.formats.levels import dimension_name
+from jsparse.formats.levels import dimension_name, with_arrays
 
 LONG = 10**7  # entries, which take a second or more
 _FEW = 64
 _MANY_POINTERS = 2**24  # an error for lack of memory names them from this number on
 _COMPRESSED = "Make some of the dense levels compressed (dcsr, csf, coo)."
 _INT32_MAX = 2**31 - 1
-_FAR = 2**62  # kFar of csrc/levels/positions.h
+FAR = 2**62  # kFar of csrc/levels/positions.h
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def frozen(array: np.ndarray) -> np.ndarray:
 
 def check_nse(nse: int, format: Format, shape: Sequence[int]) -> int:
     """Return `nse`. Raises PatternError if `nse` is 2**62 or larger, too large for the extension."""
-    if nse >= _FAR:
+    if nse >= FAR:
         raise PatternError(
             f"Expected fewer than 2**62 positions, but {format.name} of shape {tuple(shape)} needs {nse:.3g}, because "
             "the sizes of its dense levels multiply, or the runs of its range levels are long. Make them compressed."
@@ -272,14 +272,11 @@ def _increase(columns: Sequence[tuple[np.ndarray, int]]) -> bool:
 
 def _check_unique(format: Format, arrays: Sequence[np.ndarray]) -> None:
     """Raise FormatError if a unique level above a singleton repeats a coordinate below one parent."""
-    stored = iter(arrays)
+    by_level = [of_level for _, of_level in with_arrays(format.levels, arrays)]
     for chain in format.chains:
-        kind = format.levels[chain[0]].kind
-        if not kind.has_coordinates:
-            list(islice(stored, len(kind.arrays)))
+        if not format.levels[chain[0]].kind.has_coordinates:
             continue
-        pointers = next(stored)
-        rows = [next(stored) for _ in chain]
+        pointers, rows = by_level[chain[0]][0], [by_level[level][-1] for level in chain]
         for at, level in enumerate(chain[:-1]):
             if format.levels[level].unique and len(rows[0]):
                 parents = np.repeat(np.arange(len(pointers) - 1), np.diff(pointers))
@@ -299,9 +296,6 @@ def _describe_repetition(format: Format, level: int, first: int, rows: list[np.n
     )
 
 
-_MOST = 2**62
-
-
 def build_sorted(
     rows: Sequence[np.ndarray], shape: Sequence[int], format: Format
 ) -> tuple[list[np.ndarray], int, np.ndarray | None] | None:
@@ -313,7 +307,7 @@ def build_sorted(
     """
     if not all(level.kind.is_full or level.kind.has_coordinates for level in format.levels):
         return None
-    dtype = np.dtype(np.int32 if max(*shape, len(rows[0])) < 2**31 else np.int64)
+    dtype = index_dtype(shape, [len(rows[0])])
     arrays: list[np.ndarray] = []
     parents, positions = 1, _Positions(None)
     for chain in format.chains:
@@ -322,7 +316,7 @@ def build_sorted(
         if first.kind.is_full:
             positions = positions.below_dense(columns[0], shape[first.dim])
             parents *= shape[first.dim]
-            if parents > _MOST:
+            if parents > FAR:
                 return None
             continue
         last = chain[-1] == format.ndim - 1
@@ -381,10 +375,8 @@ class _Positions:
 
 def level_sizes(shape: Sequence[int], format: Format, arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
     """The number of positions of each level."""
-    sizes: list[int] = []
-    stored, positions = iter(arrays), 1
-    for level in format.levels:
-        of_level = list(islice(stored, len(level.kind.arrays)))
+    sizes, positions = list[int](), 1
+    for level, of_level in with_arrays(format.levels, arrays):
         positions = level.kind.positions(positions, shape[level.dim], of_level)
         sizes.append(positions)
     return tuple(sizes)
