@@ -34,7 +34,7 @@ from jsparse.formats.levels import MOST_DIMENSIONS
 from jsparse.formats.validate import LARGEST_SIZE, sizes_of
 from jsparse.io.limit import Limit, most_bytes, most_positions
 from jsparse.io.matrix_market import read_matrix_market, write_matrix_market
-from jsparse.io.npz import read_npz, write_npz
+from jsparse.io.npz import read_npz, read_scipy, write_npz
 from jsparse.io.text import Text, write_table
 from jsparse.io.values import convert_values, sum_entries, target_dtype
 from jsparse.tensor.composed import ComposedTensor
@@ -141,6 +141,8 @@ def load(
 ) -> SparseTensor:
     """Read a tensor from a file, in the format that its suffix names: .npz, .mtx, .mtx.gz, .tns or .tns.gz.
 
+    An .npz file is an archive that `jsparse.save` or `scipy.sparse.save_npz` wrote.
+
         >>> jsparse.save("graph.mtx", A)
         >>> A = jsparse.load("graph.mtx")
         >>> jsparse.save("reviews.tns.gz", T)
@@ -169,11 +171,14 @@ def load(
     sizes = None if shape is None else sizes_of(shape)
     limit = Limit.of(file, max_bytes)
     try:
-        if suffix == ".npz":
+        entries = read_scipy(limit) if suffix == ".npz" else None
+        if suffix == ".npz" and entries is None:
             tensor = read_npz(limit, dtype)
             _check_shape(file, tensor.shape, sizes)
             return tensor if format is None else in_format(limit, tensor, Format.of(format, tensor.ndim))
-        coords, values, stored = read_frostt(limit, sizes) if suffix == ".tns" else read_matrix_market(limit)
+        if entries is None:
+            entries = read_frostt(limit, sizes) if suffix == ".tns" else read_matrix_market(limit)
+        coords, values, stored = entries
         _check_shape(file, stored, sizes)
         layout = default_format(len(stored)) if format is None else Format.of(format, len(stored))
         plain = layout if isinstance(layout, Format) else plain_format_of(layout.blocks)

@@ -15,10 +15,12 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.sparse
 
 from jsparse.base.arrays import Array, is_number, native, raw_bytes
 from jsparse.errors import DTypeError, FileFormatError, JsparseError, shorten
@@ -226,7 +228,42 @@ def read_npz(limit: Limit, dtype: np.dtype | None) -> SparseTensor:
         ) from error
 
 
-def _entries(limit: Limit) -> dict[str, np.ndarray]:
+def read_scipy(limit: Limit) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]] | None:
+    """Read the coordinates (ndim, n), the values (n,) and the shape of an array that `scipy.sparse.save_npz` wrote.
+
+    Returns None for any other archive, and raises FileFormatError for a damaged one.
+    """
+    try:
+        with zipfile.ZipFile(limit.path) as archive:
+            if not {"format.npy", "shape.npy", "data.npy"} <= set(archive.namelist()):
+                return None
+        entries = _unpack(limit)
+        kind = entries["format"].item()
+        kind = kind.decode() if isinstance(kind, bytes) else kind
+        parts: tuple[Any, ...]
+        if kind in ("csr", "csc", "bsr"):
+            parts = (entries["data"], entries["indices"], entries["indptr"])
+        elif kind == "coo":
+            parts = (entries["data"], entries["coords"] if "coords" in entries else (entries["row"], entries["col"]))
+        else:
+            parts = (entries["data"], entries["offsets"])
+        matrix = getattr(scipy.sparse, f"{kind}_array")(parts, shape=tuple(map(int, entries["shape"])))
+        if kind in ("csr", "csc", "bsr"):
+            matrix.check_format(full_check=True)  # its loops in C trust the pointers
+        entries_of = matrix.tocoo()
+    except (FileFormatError, MemoryError):
+        raise
+    except Exception as error:  # zipfile, numpy and SciPy raise many classes for damaged bytes
+        raise FileFormatError(
+            f"Expected an archive that jsparse.save or scipy.sparse.save_npz wrote, but "
+            f"{shorten(str(limit.path), 200)} is damaged or has another origin: {shorten(error)}."
+        ) from error
+    rows = [np.asarray(row, np.int64) for row in entries_of.coords]
+    return np.stack(rows) if rows else np.empty((0, 1), np.int64), entries_of.data, entries_of.shape
+
+
+def _unpack(limit: Limit) -> dict[str, np.ndarray]:
+    """Return the arrays of an archive by name."""
     with zipfile.ZipFile(limit.path) as archive:
         files = archive.infolist()
         limit.check(WORK * sum(file.file_size for file in files), "its arrays take")
@@ -238,6 +275,11 @@ def _entries(limit: Limit) -> dict[str, np.ndarray]:
                 entries[file.filename.removesuffix(".npy")] = _array(opened.read(file.file_size))
     if len(entries) < len(files):
         raise FileFormatError("It holds several arrays of one name.")
+    return entries
+
+
+def _entries(limit: Limit) -> dict[str, np.ndarray]:
+    entries = _unpack(limit)
     version = number(entries, "version")
     if version != VERSION:
         raise FileFormatError(f"Its version is {version}, but this jsparse reads version {VERSION}.")
@@ -256,7 +298,7 @@ def _array(data: bytes) -> np.ndarray:
     version = np.lib.format.read_magic(file)
     read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
     shape, columns_first, dtype = read(file)
-    if dtype.kind not in "biufcU":
+    if dtype.kind not in "biufcUS":
         raise FileFormatError(f"It holds an array of {shorten(dtype)}, and no numbers.")
     if prod(shape) * dtype.itemsize != len(data) - file.tell():
         raise FileFormatError(f"It holds an array of another length than its shape {shorten(shape)}.")
