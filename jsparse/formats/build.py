@@ -6,7 +6,7 @@ A pattern is built from sorted coordinates. Unsorted coordinates are sorted firs
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import islice, takewhile
 from math import prod
 from typing import Any
 
@@ -272,10 +272,9 @@ def _increase(columns: Sequence[tuple[np.ndarray, int]]) -> bool:
 
 def _check_unique(format: Format, arrays: Sequence[np.ndarray]) -> None:
     """Raise FormatError if a unique level above a singleton repeats a coordinate below one parent."""
-    by_level = [of_level for _, of_level in with_arrays(format.levels, arrays)]
-    for chain in format.chains:
-        if not format.levels[chain[0]].kind.has_coordinates:
-            continue
+    chains = [chain for chain in format.chains if len(chain) > 1 and format.levels[chain[0]].kind.has_coordinates]
+    by_level = [of_level for _, of_level in with_arrays(format.levels, arrays)] if chains else []
+    for chain in chains:
         pointers, rows = by_level[chain[0]][0], [by_level[level][-1] for level in chain]
         for at, level in enumerate(chain[:-1]):
             if format.levels[level].unique and len(rows[0]):
@@ -375,8 +374,10 @@ class _Positions:
 
 def level_sizes(shape: Sequence[int], format: Format, arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
     """The number of positions of each level."""
-    sizes, positions = list[int](), 1
-    for level, of_level in with_arrays(format.levels, arrays):
+    sizes: list[int] = []
+    stored, positions = iter(arrays), 1
+    for level in format.levels:  # half the time of `with_arrays`: eager calls ask for each new pattern
+        of_level = list(islice(stored, len(level.kind.arrays)))
         positions = level.kind.positions(positions, shape[level.dim], of_level)
         sizes.append(positions)
     return tuple(sizes)

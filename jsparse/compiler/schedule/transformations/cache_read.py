@@ -40,8 +40,8 @@ class CacheRead(Transformation):
         var = nest.outer.get(self.loop)
         if var is None or var in nest.positions or self.loop not in nest.loops or var == nest.vector:
             return f"{self.loop} is no loop over panels of coordinates"
-        if made := first_of(nest, "cache_read", "precompute", "scatter"):
-            return f"'{made}' has made a workspace already"
+        if step := first_of(nest, "cache_read", "precompute", "scatter"):
+            return f"'{step}' has made a workspace already"
         if nest.tile_loop is None:
             return "rows are copied by register tiles, and nothing runs in lanes"
         if nest.loops.index(nest.tile_loop) > nest.loops.index(self.loop):

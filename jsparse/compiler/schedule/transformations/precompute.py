@@ -50,8 +50,8 @@ class Precompute(Transformation):
         missing = [name for name in self.loops if name not in nest.loops]
         if missing or not self.loops:
             return no_loop(missing[0], nest) if missing else "name the loops to sum over"
-        if made := first_of(nest, *WORKSPACES):
-            return f"'{made}' has made a workspace already: precompute before"
+        if step := first_of(nest, *WORKSPACES):
+            return f"'{step}' has made a workspace already: precompute before"
         if not nest.sums_first:
             return "the value is no product that distributes over its sum"
         at = nest.loops.index(self.loops[0])
