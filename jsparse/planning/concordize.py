@@ -30,7 +30,7 @@ from jsparse.primitives.spec import PatternAccess, problem_of
 
 
 @dataclass(frozen=True, slots=True)
-class Conversion:
+class OperandConversion:
     """The conversion of the operand at an index to another format, with its estimated cost in multiply-adds."""
 
     operand: int
@@ -38,7 +38,7 @@ class Conversion:
     cost: float
 
 
-Conversions = tuple[Conversion, ...]
+Conversions = tuple[OperandConversion, ...]
 Orders = Mapping[int, tuple[int, ...]]  # for operands that are sorted, the new order of their levels
 
 
@@ -159,7 +159,7 @@ def _inputs(work: Term, operand: int) -> int:
     return sufficient_nse(x.pattern, x.pattern.format)
 
 
-def _conversion(work: Term, operand: int, order: tuple[int, ...], cpu: CpuModel) -> Conversion:
+def _conversion(work: Term, operand: int, order: tuple[int, ...], cpu: CpuModel) -> OperandConversion:
     """Make the conversion that reorders the sparse levels of an operand. The dense levels stay below them."""
     on, core = work.operands[operand].stored, work.operands[operand].core
     assert on is not None
@@ -168,4 +168,4 @@ def _conversion(work: Term, operand: int, order: tuple[int, ...], cpu: CpuModel)
     sizes = [core.pattern.shape[n] for n in order]
     kinds = [DENSE if dense_outermost(sizes, core.pattern.nse) else COMPRESSED, *[COMPRESSED] * (len(order) - 1)]
     walked = (Level(kind, on.pattern.format.order[n]) for kind, n in zip(kinds, order, strict=True))
-    return Conversion(operand, Format((*walked, *levels[len(order) :])), sort_cost(cpu, _inputs(work, operand)))
+    return OperandConversion(operand, Format((*walked, *levels[len(order) :])), sort_cost(cpu, _inputs(work, operand)))

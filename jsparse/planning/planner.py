@@ -27,7 +27,7 @@ from jsparse.formats import Format, Pattern, PatternType
 from jsparse.formats.dynamic import sufficient_nse
 from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.notation.statement import Statement
-from jsparse.planning.concordize import Conversion, cheapest_conversions, fewest_conversions
+from jsparse.planning.concordize import OperandConversion, cheapest_conversions, fewest_conversions
 from jsparse.planning.dtypes import dtypes_of
 from jsparse.planning.output import (
     NEW,
@@ -362,7 +362,7 @@ class Planner:
             of_terms = cheapest_conversions(terms, provisional, self.request.cpu)
         return [self._with(term, conversions) for term, conversions in zip(terms, of_terms, strict=True)]
 
-    def _with(self, term: Term, conversions: Sequence[Conversion]) -> Term:
+    def _with(self, term: Term, conversions: Sequence[OperandConversion]) -> Term:
         """Replace values of a term by converted values."""
         if not conversions:
             return term
@@ -372,7 +372,7 @@ class Planner:
             operands[one.operand] = self.values[values[one.operand]]
         return replace(term, operands=tuple(operands), values=tuple(values))
 
-    def _add_conversion(self, value: int, conversion: Conversion) -> int:
+    def _add_conversion(self, value: int, conversion: OperandConversion) -> int:
         format = conversion.format
         key = value, format
         if key not in self.numbers:

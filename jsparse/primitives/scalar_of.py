@@ -46,12 +46,12 @@ def scalar_of(closed: Any, arguments: Sequence[Scalar], prefix: str = "t") -> Sc
     Example: `jax.make_jaxpr(jax.nn.sigmoid)(1.0)` with `A[i]` is `logistic(A[i])`.
     """
     try:
-        return _Reader(closed, prefix).expression(closed, arguments)
+        return _EquationReader(closed, prefix).expression(closed, arguments)
     except NoCounterpartError as error:
         return NoScalar(str(error))
 
 
-class _Reader:
+class _EquationReader:
     """A reader that translates the equations of a jaxpr one after the other.
 
     Attributes:

@@ -97,7 +97,7 @@ def contraction_path(
     """
     if not product.sums_apart:
         return ()
-    search = _Search(product, is_sparse, counts or {}, cpu)
+    search = _PathSearch(product, is_sparse, counts or {}, cpu)
     if not search.may_pay():
         return ()
     _, merges = search.cheapest()
@@ -112,11 +112,11 @@ def contraction_path(
 
 def prices(product: Term, is_sparse: bool) -> tuple[float, float]:
     """The prices of the cheapest path and of one nest over all operands. For arguments, see `contraction_path`."""
-    search = _Search(product, is_sparse, {}, CPU)
+    search = _PathSearch(product, is_sparse, {}, CPU)
     return search.cheapest()[0], search.nest(search.items)
 
 
-class _Search:
+class _PathSearch:
     def __init__(self, product: Term, is_sparse: bool, counts: Mapping[Result, float], cpu: CpuModel) -> None:
         self.product, self.is_sparse, self.estimates = product, is_sparse, Estimates(product.sizes)
         self.counts, self.cpu = counts, cpu
