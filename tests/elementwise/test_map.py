@@ -66,17 +66,18 @@ def test_transformations(dynamic):
     f = lambda v: jnp.log(v) * v**0.5  # noqa: E731  infinite at 0, as are its derivatives
     of_values = lambda v: A.with_values(v).map(f).values.sum()  # noqa: E731
     exact = jax.grad(lambda v: f(v).sum())(A.values[:n])
-    gradient = jax.grad(of_values)(A.values)
+    gradient = jax.jit(jax.grad(of_values))(A.values)
     np.testing.assert_allclose(gradient[:n], exact, rtol=1e-6)
     np.testing.assert_array_equal(gradient[n:], 0)
     hessian = jax.jit(jax.hessian(of_values))(A.values)
     np.testing.assert_allclose(hessian[:n, :n], jax.hessian(lambda v: f(v).sum())(A.values[:n]), rtol=1e-5)
     np.testing.assert_array_equal(hessian[n:], 0)
-    tangent = jax.jvp(lambda v: A.with_values(v).map(f).values, (A.values,), (A.values,))[1]
+    tangent = jax.jit(lambda v: jax.jvp(lambda v: A.with_values(v).map(f).values, (v,), (v,))[1])(A.values)
     np.testing.assert_allclose(tangent[:n], exact * A.values[:n], rtol=1e-5)
     heads = jnp.stack([A.values, 2 * A.values], 1)
     for axis in (0, 1):
-        got = jax.vmap(lambda v: A.with_values(v).map(f).values, axis, axis)(jnp.moveaxis(heads, 1, axis))
+        run = jax.jit(jax.vmap(lambda v: A.with_values(v).map(f).values, axis, axis))
+        got = run(jnp.moveaxis(heads, 1, axis))
         np.testing.assert_allclose(jnp.moveaxis(got, axis, 1)[:n], f(heads[:n]), rtol=1e-6)
     scalar = jax.grad(lambda t: A.map(lambda v: jnp.exp(v * t)).values.sum())(2.0)
     np.testing.assert_allclose(scalar, (A.values * jnp.exp(2 * A.values))[:n].sum(), rtol=1e-5)

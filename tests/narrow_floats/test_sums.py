@@ -28,7 +28,7 @@ def both(case, arguments):
     return jax.tree.leaves(jax.jit(run)(*arguments))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", CASES)
 def test_results_and_gradients(name):
     case = CASES[name]

@@ -153,6 +153,6 @@ def test_attention_pooling():
     np.testing.assert_allclose(found[0], jax.nn.softmax(scores[:2]) @ x[:2], rtol=1e-5)
     np.testing.assert_allclose(found[2], jax.nn.softmax(scores[2:5]) @ x[2:5], rtol=1e-5)
     assert (np.asarray(found)[1] == 0).all()
-    slopes = jax.grad(lambda s: jsparse.nn.attention_pool(x, s, graph_of_node, 3)[0].sum())(scores)
+    slopes = jax.jit(jax.grad(lambda s: jsparse.nn.attention_pool(x, s, graph_of_node, 3)[0].sum()))(scores)
     expected = jax.grad(lambda s: (jax.nn.softmax(s) @ x[:2]).sum())(scores[:2])
     np.testing.assert_allclose(slopes[:2], expected, rtol=1e-4, atol=1e-6)
