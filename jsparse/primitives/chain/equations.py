@@ -216,8 +216,8 @@ def _dtypes(jaxpr: Any, varies: Sequence[bool]) -> set[Any]:
             varying.update(equation.outvars)
             found |= {v.aval.dtype for v in equation.outvars}
             for inner in _compat.jaxprs_in(equation.params):
-                own = _compat.close_jaxpr(inner).jaxpr
-                found |= _dtypes(own, given if len(own.invars) == len(given) else [True] * len(own.invars))
+                parameters = inner.jaxpr.invars
+                found |= _dtypes(inner.jaxpr, given if len(parameters) == len(given) else [True] * len(parameters))
     return found
 
 
