@@ -37,13 +37,12 @@ KINDS: dict[str, dict[str, str]] = {
     },
     "Shapes, indices and order": {
         "ops.indexing.getitem": "take take_along_axis",
+        "ops.shaping.axes": "expand_dims matrix_transpose moveaxis permute_dims squeeze swapaxes transpose unstack",
         "ops.shaping.differences": "cumulative_sum diff",
         "ops.shaping.joining": "concat concatenate hstack pad stack vstack",
         "ops.shaping.ordering": "argsort nonzero sort top_k unique_counts unique_values",
         "ops.shaping.repeating": "broadcast_to repeat tile",
-        "ops.shaping.reshaping": (
-            "expand_dims matrix_transpose moveaxis permute_dims ravel reshape squeeze swapaxes transpose unstack"
-        ),
+        "ops.shaping.reshaping": "ravel reshape",
         "ops.shaping.rolling": "flip roll",
     },
     "Reductions": {

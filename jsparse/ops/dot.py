@@ -15,7 +15,7 @@ from jsparse.errors import ShapeError, short_repr, shorten
 from jsparse.ops.einsum import einsum
 from jsparse.ops.elementwise.operators import as_operand, matmul, multiply
 from jsparse.ops.relocation.operands import as_axes, as_axis, as_integer
-from jsparse.ops.shaping.reshaping import moveaxis
+from jsparse.ops.shaping.axes import moveaxis
 from jsparse.planning.signature import OutFormat
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from jsparse.base.arrays import Array
 from jsparse.ops.building.random import numpy_unless_traced
-from jsparse.ops.shaping.reshaping import expand_dims
+from jsparse.ops.shaping.axes import expand_dims
 from jsparse.sparsification.deferred import dense, uniform_number
 from jsparse.sparsification.equation import Equation, sparse_rule
 from jsparse.sparsification.shapes import move_elements

@@ -14,9 +14,10 @@ import numpy as np
 
 from jsparse.base.arrays import Array
 from jsparse.ops.building.filled import zeros
+from jsparse.ops.shaping.axes import expand_dims, squeeze
 from jsparse.ops.shaping.joining import concatenate, pad, stack
 from jsparse.ops.shaping.repeating import tile
-from jsparse.ops.shaping.reshaping import expand_dims, reshape, squeeze
+from jsparse.ops.shaping.reshaping import reshape
 from jsparse.ops.shaping.rolling import flip
 from jsparse.sparsification.deferred import FOLDED, Deferred, defer_repetition, iota, uniform_number
 from jsparse.sparsification.equation import Equation, deferred_rule, sparse_rule

@@ -18,8 +18,8 @@ from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.errors import PatternError
 from jsparse.notation.background import dense_background
 from jsparse.ops.elementwise.map import on_one_pattern
+from jsparse.ops.shaping.axes import expand_dims, squeeze
 from jsparse.ops.shaping.repeating import broadcast_to
-from jsparse.ops.shaping.reshaping import expand_dims, squeeze
 from jsparse.sparsification.deferred import Deferred, Products, defer_repetition, separable
 from jsparse.sparsification.equation import Equation
 from jsparse.tensor.sparse_tensor import SparseTensor, dense_array

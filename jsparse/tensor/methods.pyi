@@ -65,13 +65,13 @@ class TensorMethods:
         from jsparse.ops.reductions.reductions import std as std
         from jsparse.ops.reductions.reductions import sum as sum
         from jsparse.ops.reductions.reductions import var as var
+        from jsparse.ops.shaping.axes import squeeze as squeeze
+        from jsparse.ops.shaping.axes import swapaxes as swapaxes
         from jsparse.ops.shaping.ordering import nonzero as nonzero
         from jsparse.ops.shaping.repeating import repeat as repeat
         from jsparse.ops.shaping.reshaping import ravel as flatten
         from jsparse.ops.shaping.reshaping import ravel as ravel
         from jsparse.ops.shaping.reshaping import reshape_method as reshape
-        from jsparse.ops.shaping.reshaping import squeeze as squeeze
-        from jsparse.ops.shaping.reshaping import swapaxes as swapaxes
         from jsparse.ops.surgery.prune import drop_zeros as drop_zeros
         from jsparse.ops.surgery.prune import prune as prune
         from jsparse.ops.surgery.regrow import regrow as regrow

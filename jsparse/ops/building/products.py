@@ -22,8 +22,9 @@ from jsparse.ops.relocation.formats import affordable, default_in, format_of_res
 from jsparse.ops.relocation.operands import as_tensors
 from jsparse.ops.relocation.relocate import Offset, Relocation, relocate
 from jsparse.ops.relocation.values import gather_blocks, is_known
+from jsparse.ops.shaping.axes import expand_dims
 from jsparse.ops.shaping.joining import as_row, capacity_of_join
-from jsparse.ops.shaping.reshaping import expand_dims, ravel, reshape_in_format
+from jsparse.ops.shaping.reshaping import ravel, reshape_in_format
 from jsparse.primitives.host import is_on_host, on_device
 from jsparse.tensor.leaves import with_sound_leaves
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor, TensorLike

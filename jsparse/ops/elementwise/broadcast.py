@@ -14,7 +14,7 @@ from jsparse.notation import Access
 from jsparse.notation.background import dense_background
 from jsparse.notation.statement import Product, Statement
 from jsparse.ops.aligned import values_at
-from jsparse.ops.shaping.reshaping import squeeze
+from jsparse.ops.shaping.axes import squeeze
 from jsparse.planning.planned import plan_statement
 from jsparse.tensor.sparse_tensor import SparseTensor
 

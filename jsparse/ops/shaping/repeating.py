@@ -21,7 +21,8 @@ from jsparse.formats.set_operations import without_ranges
 from jsparse.ops.relocation.operands import as_axis, as_integer, as_tensor
 from jsparse.ops.relocation.relocate import CoordinateMap, Relocation, Rows, relocate
 from jsparse.ops.relocation.values import is_known, on_device
-from jsparse.ops.shaping.reshaping import expand_dims, ravel
+from jsparse.ops.shaping.axes import expand_dims
+from jsparse.ops.shaping.reshaping import ravel
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor
 
