@@ -47,8 +47,9 @@ KINDS: dict[str, dict[str, str]] = {
     },
     "Reductions": {
         "ops.reductions.arg": "argmax argmin",
+        "ops.reductions.moments": "std var",
         "ops.reductions.nan": "nanmax nanmean nanmin nanprod nansum",
-        "ops.reductions.reductions": "all any count_nonzero max mean min prod std sum var",
+        "ops.reductions.reductions": "all any count_nonzero max mean min prod sum",
         "ops.reductions.softmax": "log_softmax logsumexp softmax",
         "ops.shaping.norm": "norm",
     },
