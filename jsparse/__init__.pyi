@@ -45,7 +45,7 @@ from jsparse.formats import Format as Format
 from jsparse.formats import Pattern as Pattern
 from jsparse.io.files import load as load
 from jsparse.io.files import save as save
-from jsparse.ops.attention.dot_product_attention import attention_fn as attention_fn
+from jsparse.ops.attention.attention_fn import attention_fn as attention_fn
 from jsparse.ops.attention.dot_product_attention import dot_product_attention as dot_product_attention
 from jsparse.ops.attention.sparse_attention import sparse_attention as sparse_attention
 from jsparse.ops.autotune import autotune as autotune

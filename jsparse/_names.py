@@ -83,7 +83,7 @@ KINDS: dict[str, dict[str, str]] = {
         "ops.trees": "values with_values",
     },
     "Attention and fusion": {
-        "ops.attention.dot_product_attention": "attention_fn",
+        "ops.attention.attention_fn": "attention_fn",
         "ops.attention.sparse_attention": "sparse_attention",
         "ops.fuse": "fuse",
     },
