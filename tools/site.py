@@ -5,6 +5,7 @@ mkdocs calls the functions `on_…`; mkdocs.yml names this file.
 
 from __future__ import annotations
 
+import inspect
 import re
 from dataclasses import asdict
 from importlib.metadata import metadata
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from mkdocs.structure.files import File
 from packaging.version import Version
-from reference import documentation, pages, public
+from public import first_sentence, item_of, kind_of, methods, pages, public, text_of
+from reference import documentation
 
 from examples import Example, examples
 from jsparse._supported import NEWEST, OLDEST
@@ -84,12 +86,58 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     Links that are named after files have the titles of pages, and public names lead to the reference.
     """
     source = Path(page.file.src_uri)
+    page.meta.setdefault("search", {"boost": config.extra["search_boost"].get(source.parent.name, 1)})
     text = "".join(part if n % 2 else _linked(part, source, files) for n, part in enumerate(FENCES.split(markdown)))
     if page.is_homepage:
         text = text.replace("</p>", f"</p>\n\n{_facts()}", 1)
     if source.parent.name == "reference":
-        text += "".join(f"\n\n::: {name}" for name in pages()[source.name])
+        text += _reference(pages()[source.name])
     return text + "\n" + _gallery() if page.file.src_uri == "gallery/index.md" else text
+
+
+def _reference(groups: dict[str, list[str]]) -> str:
+    """A page of the reference below its introduction: a table of its names by groups, and the entry of each name."""
+    names = [name for group in groups.values() for name in group]
+    if len(names) == 1 and kind_of(names[0]) == 1:
+        return f"\n\n{_members(names[0])}\n\n::: {names[0]}"
+    if len(groups) == 1:
+        return f"\n\n{_table(names)}" + "".join(f"\n\n::: {name}" for name in names)
+    tables = "".join(f"\n\n**{group}**\n\n{_table(names)}" for group, names in groups.items())
+    option = "\n    options:\n      heading_level: 3"
+    entries = [f"## {group}\n\n" + "\n\n".join(f"::: {x}{option}" for x in names) for group, names in groups.items()]
+    return f"{tables}\n\n" + "\n\n".join(entries)
+
+
+def _members(owner: str) -> str:
+    """Tables of what a class has: what makes an instance, what an instance can do, and what it knows."""
+    of_class = item_of(owner)
+    assert isinstance(of_class, type)
+    groups: dict[str, list[str]] = {"Make": [], "Methods": [], "Properties": []}
+    for name in methods(of_class):
+        getattr(of_class, name)  # methods are imported when they are first looked up
+        item = inspect.getattr_static(of_class, name)
+        kind = "Make" if isinstance(item, classmethod | staticmethod) else "Methods"
+        if name != "__init__":
+            groups["Properties" if isinstance(item, property) else kind].append(f"{owner}.{name}")
+    return "\n\n".join(f"**{group}**\n\n{_table(names)}" for group, names in groups.items() if names)
+
+
+def _table(names: list[str]) -> str:
+    """A row for each name, with the first sentence of its docstring."""
+    rows = []
+    for name in names:
+        in_class = name not in public()
+        owner, _, last = name.rpartition(".")
+        about = first_sentence((inspect.getdoc(getattr(item_of(owner), last)) or "") if in_class else text_of(name))
+        rows.append(f"| [`{last}`][{name}] | {SPECIAL.sub(_escaped, about)} |")
+    return "| name | what it does |\n|---|---|\n" + "\n".join(rows)
+
+
+SPECIAL = re.compile(r"`[^`]*`|[|*_<]")  # code is left as it is
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[0] if found[0][0] == "`" else f"&#{ord(found[0])};"
 
 
 FENCES = re.compile(r"(^ *```.*?^ *```+ *$)", re.DOTALL | re.MULTILINE)
