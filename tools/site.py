@@ -13,6 +13,7 @@ from os.path import normpath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from glossary import with_anchors, with_links
 from mkdocs.structure.files import File
 from packaging.version import Version
 from public import first_sentence, item_of, kind_of, methods, pages, public, text_of
@@ -87,7 +88,12 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """
     source = Path(page.file.src_uri)
     page.meta.setdefault("search", {"boost": config.extra["search_boost"].get(source.parent.name, 1)})
-    text = "".join(part if n % 2 else _linked(part, source, files) for n, part in enumerate(FENCES.split(markdown)))
+    parts = [part if n % 2 else _linked(part, source, files) for n, part in enumerate(FENCES.split(markdown))]
+    if page.file.src_uri == "concepts/glossary.md":
+        parts = [with_anchors(part) for part in parts]
+    elif source.parent.name in ("concepts", "how_to"):
+        parts = with_links(parts, "../concepts/glossary.md")
+    text = "".join(parts)
     if page.is_homepage:
         text = text.replace("</p>", f"</p>\n\n{_facts()}", 1)
     if source.parent.name == "reference":

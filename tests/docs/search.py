@@ -65,7 +65,7 @@ def settings():
     """The separator of words, and how much the pages of a folder count, from mkdocs.yml."""
     loader = type("Loader", (yaml.SafeLoader,), {})
     loader.add_multi_constructor("tag:yaml.org,2002:python/", lambda *_: None)
-    found = yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), loader)  # noqa: S506
+    found = yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), loader)
     (search,) = (plugin["search"] for plugin in found["plugins"] if "search" in plugin and isinstance(plugin, dict))
     return search["separator"], found["extra"]["search_boost"]
 
