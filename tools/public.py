@@ -129,7 +129,7 @@ def text_of(name: str) -> str:
 def first_sentence(text: str) -> str:
     """The first sentence of a text, as one line."""
     paragraph = re.sub(r"\s+", " ", text.strip().split("\n\n")[0])
-    return re.split(r"(?<=[.?!])(?<!e\.g\.)(?<!i\.e\.) (?=[^a-z(])", paragraph, maxsplit=1)[0]
+    return re.split(r"(?<=[.?!])(?<!e\.g\.)(?<!i\.e\.) (?=[^a-z(]|jsparse)", paragraph, maxsplit=1)[0]
 
 
 def text_of_constant(name: str, item: object) -> str:

@@ -1,4 +1,4 @@
-"""What the site of docs/ has besides its pages: the entries of the reference, and the gallery of examples.
+"""What the site of docs/ has besides its pages: entries of the reference, the gallery of examples, links of terms.
 
 mkdocs calls the functions `on_…`; mkdocs.yml names this file.
 """
@@ -13,6 +13,7 @@ from os.path import normpath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import llms
 from glossary import with_anchors, with_links
 from mkdocs.structure.files import File
 from packaging.version import Version
@@ -25,6 +26,7 @@ from jsparse._supported import NEWEST, OLDEST
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
+    from mkdocs.structure.nav import Navigation
     from mkdocs.structure.pages import Page
 
 GALLERY = Path(__file__).parents[1] / "docs" / "gallery"
@@ -37,6 +39,16 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
     collection["jsparse"] = documentation(collection, asdict(handler.get_options({}).docstring_options))
     for example in examples():
         files.append(File.generated(config, f"gallery/{example.name}.md", content=_example(example)))
+
+
+def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
+    """Add llms.txt and llms-full.txt."""
+    listed = []
+    for page in nav.pages:
+        tab = page.ancestors[-1].title if page.ancestors else "Start"
+        listed.append((tab, page.file.src_uri, page.canonical_url or page.url or ".", page.file.content_string))
+    for name, text in (("llms.txt", llms.index(config.site_name, listed)), ("llms-full.txt", llms.full(listed))):
+        files.append(File.generated(config, name, content=text))
 
 
 def _figure(example: Example) -> str:
@@ -84,10 +96,12 @@ def _gallery() -> str:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Add what is generated, and read Markdown as it is read on GitHub.
 
-    Links that are named after files have the titles of pages, and public names lead to the reference.
+    Links that are named after files have the titles of pages, and public names lead to the reference. Titles end at
+    their colon in links and in the navigation.
     """
     source = Path(page.file.src_uri)
     page.meta.setdefault("search", {"boost": config.extra["search_boost"].get(source.parent.name, 1)})
+    page.meta.setdefault("title", llms.title_of(markdown) or None)
     parts = [part if n % 2 else _linked(part, source, files) for n, part in enumerate(FENCES.split(markdown))]
     if page.file.src_uri == "concepts/glossary.md":
         parts = [with_anchors(part) for part in parts]
@@ -155,8 +169,7 @@ def _linked(text: str, source: Path, files: Files) -> str:
 
     def titled(found: re.Match[str]) -> str:
         file = files.get_file_from_path(normpath(source.parent / found[1]))
-        title = file and re.search(r"^# (.*)$", file.content_string, re.MULTILINE)
-        return f"[{title[1]}]({found[1]}{found[2]})" if title else found[0]
+        return f"[{llms.title_of(file.content_string)}]({found[1]}{found[2]})" if file else found[0]
 
     def referred(line: str) -> str:
         known = public()
