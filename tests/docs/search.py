@@ -7,7 +7,6 @@ with more of the words, come before others (integrations/search/_/index.ts in it
 
 import inspect
 import re
-import sys
 
 import yaml
 from docs.pages import FENCE, ROOT
@@ -15,10 +14,10 @@ from lunr.builder import Builder
 from lunr.pipeline import Pipeline
 from lunr.query import Query
 from lunr.stop_word_filter import stop_word_filter
+from public import item_of, methods, pages, text_of
 
 __all__ = ["Search", "sections", "settings"]
 
-sys.path.insert(0, str(ROOT / "tools"))
 HEADING = re.compile(r"^#{1,6} (.*)$", re.MULTILINE)
 MARKUP = re.compile(r"^---\n.*?^---\n|<[^>\n]+>|\]\([^)\n]*\)", re.DOTALL | re.MULTILINE)
 
@@ -88,8 +87,6 @@ def sections(boosts):
 
 def _entries(page):
     """The groups of names on a page of the reference, the names, and the members of classes, with their docstrings."""
-    from public import item_of, methods, pages, text_of
-
     for group, names in pages()[page].items():
         yield group, ""
         for name in names:

@@ -1,12 +1,9 @@
 """Links from pages to the terms of the glossary."""
 
 import re
-import sys
 
 import pytest
 from docs.pages import ROOT
-
-sys.path.insert(0, str(ROOT / "tools"))
 from glossary import terms, with_anchors, with_links
 
 
