@@ -1,11 +1,14 @@
-"""The search of the site shows the page first that says what a reader looks for."""
+"""The search of the site shows the page first that says what a reader looks for.
+
+Where another page comes first, say the words in a heading of the page where a reader would look.
+"""
 
 import pytest
 from docs.search import Search, sections, settings
 
 FIRST = {
     "concepts/arrays": ["bfloat16", "dtype", "float16"],
-    "concepts/cache": ["cache directory"],
+    "concepts/cache": ["cache", "cache directory"],
     "concepts/formats": ["block sparse", "BSR", "COO to CSR", "CSR"],
     "concepts/fusion": ["fusion"],
     "concepts/glossary": ["glossary"],
@@ -13,25 +16,30 @@ FIRST = {
     "concepts/messages": ["out of memory"],
     "concepts/patterns": ["causal mask", "sliding window"],
     "concepts/platforms": ["GPU", "TPU"],
-    "concepts/semirings": ["min-plus", "semiring", "shortest path"],
+    "concepts/semirings": ["BFS", "min-plus", "semiring", "shortest path"],
     "concepts/static_or_dynamic": ["static or dynamic"],
     "concepts/tensors_as_trees": ["gradient accumulation"],
-    "concepts/transformations": ["export", "Hessian", "Jacobian", "vmap"],
+    "concepts/transformations": ["export", "Hessian", "Jacobian", "remat", "scan", "vmap", "while_loop"],
+    "get_started": ["install"],
     "how_to/attention_layers": ["attention mask", "grouped queries"],
     "how_to/building": ["normalize rows", "TF-IDF"],
-    "how_to/coming_from": ["PyTorch Geometric", "SDDMM", "SpGEMM", "SpMM", "SpMV"],
-    "how_to/debugging": ["jit recompilation"],
-    "how_to/decoding": ["KV cache"],
+    "how_to/coming_from": ["PyTorch Geometric", "SDDMM", "sparse matrix multiplication", "SpGEMM", "SpMM", "SpMV"],
+    "how_to/debugging": ["jit recompilation", "profile"],
+    "how_to/decoding": ["generate text", "KV cache", "long context"],
     "how_to/embedding_gradients": ["Adam", "embedding", "lazy Adam"],
     "how_to/equinox": ["Equinox"],
     "how_to/explain": ["explain"],
     "how_to/files": ["load", "Matrix Market", "pickle", "save"],
     "how_to/finite_elements": ["finite elements"],
-    "how_to/graphs": ["edge_index", "graph from edges"],
-    "how_to/linear_algebra": ["Lineax", "spsolve"],
+    "how_to/graph_layers": ["GAT", "GCN", "GNN"],
+    "how_to/graphs": ["edge_index", "graph from edges", "link prediction", "negative sampling", "subgraph"],
+    "how_to/interop": ["convert from SciPy"],
+    "how_to/linear_algebra": ["Cholesky", "conjugate gradient", "Lineax", "spsolve"],
     "how_to/meshes": ["multi-GPU", "shard_map"],
     "how_to/mini_batches": ["minibatch", "mini-batch", "neighbour sampling"],
+    "how_to/processes": ["fork", "threads"],
     "how_to/pruning": ["prune"],
+    "how_to/recommender": ["collaborative filtering", "recommender"],
     "how_to/sparse_layers": ["mixture of experts", "MoE"],
     "reference/products": ["einsum"],
 }
