@@ -101,7 +101,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """
     source = Path(page.file.src_uri)
     page.meta.setdefault("search", {"boost": config.extra["search_boost"].get(source.parent.name, 1)})
-    page.meta.setdefault("title", llms.title_of(markdown) or None)
+    if not page.is_homepage:
+        page.meta.setdefault("title", llms.title_of(markdown))
     parts = [part if n % 2 else _linked(part, source, files) for n, part in enumerate(FENCES.split(markdown))]
     if page.file.src_uri == "concepts/glossary.md":
         parts = [with_anchors(part) for part in parts]
