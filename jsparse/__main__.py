@@ -18,7 +18,7 @@ from jsparse.ops.installation import as_text, installation
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line. Returns the exit status: 1 if the folder of the cache cannot be read or emptied, else 0."""
     parser = argparse.ArgumentParser(prog="python -m jsparse", description="Describe jsparse, and manage its kernels.")
-    commands = parser.add_subparsers(required=True, metavar="command")
+    commands = parser.add_subparsers(metavar="command")
     about = commands.add_parser("info", help="print versions, machine and settings, for bug reports")
     about.add_argument("--json", action="store_true", help="print JSON")
     about.set_defaults(run=_info)
@@ -26,6 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder.add_argument("--clear", action="store_true", help="remove all kernels from the folder")
     folder.set_defaults(run=_cache)
     options = parser.parse_args(arguments)
+    if "run" not in options:
+        parser.print_help()
+        return 0
     return options.run(options)
 
 

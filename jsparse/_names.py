@@ -47,14 +47,13 @@ KINDS: dict[str, dict[str, str]] = {
     },
     "Reductions": {
         "ops.reductions.arg": "argmax argmin",
-        "ops.reductions.moments": "std var",
         "ops.reductions.nan": "nanmax nanmean nanmin nanprod nansum",
-        "ops.reductions.reductions": "all any count_nonzero max mean min prod sum",
+        "ops.reductions.reductions": "all any count_nonzero max mean min prod std sum var",
         "ops.reductions.softmax": "log_softmax logsumexp softmax",
         "ops.shaping.norm": "norm",
     },
     "Comparisons": {
-        "ops.elementwise.comparisons": "allclose array_equal equal greater greater_equal less less_equal not_equal",
+        "ops.elementwise.binary": "allclose array_equal equal greater greater_equal less less_equal not_equal",
     },
     "Meshes": {
         "sharded.build": "shard",
@@ -79,11 +78,11 @@ KINDS: dict[str, dict[str, str]] = {
     "Entries and values: pruning, growing, moving": {
         "ops.surgery.prune": "drop_zeros prune",
         "ops.surgery.regrow": "regrow",
-        "ops.surgery.restrict": "restrict",
+        "ops.surgery.selection": "restrict",
         "ops.trees": "values with_values",
     },
     "Attention and fusion": {
-        "ops.attention.attention_fn": "attention_fn",
+        "ops.attention.dot_product_attention": "attention_fn",
         "ops.attention.sparse_attention": "sparse_attention",
         "ops.fuse": "fuse",
     },

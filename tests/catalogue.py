@@ -243,6 +243,7 @@ SHAPES = {
 }  # fmt: skip
 GRAPHS = {
     "graph.normalize(S)": "normalized(S)", "graph.normalize(S, 'row')": "normalized(S, 'row')",
+    "graph.normalize(S, 'column')": "normalized(S.T, 'row').T",
     "graph.add_self_loops(S)": "S + jnp.eye(5, dtype=S.dtype)", "graph.degree(S)": "S.sum(1)",
     "graph.remove_self_loops(S)": "S * (1 - jnp.eye(5, dtype=S.dtype))",
     "graph.symmetrize(S)": "jnp.maximum(S, S.T)", "graph.symmetrize(S, 'mean')": "(S + S.T) / 2",

@@ -15,7 +15,7 @@ from quick_xla import compile_quickly
 os.environ["JSPARSE_CACHE_DIR"] = ""
 
 OPTIMIZED = os.environ.get("JSPARSE_TEST_OPTIMIZED") == "1"
-
+SEVERAL_DEVICES = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")  # as for tests/meshes/
 
 if not OPTIMIZED and "PYTEST_XDIST_WORKER" not in os.environ:  # workers start with the environment as it is here
     compile_quickly()
@@ -41,7 +41,8 @@ class Memory:
         self.contexts = Contexts()
 
     def pytest_sessionstart(self):
-        self.contexts.share()
+        if not SEVERAL_DEVICES:
+            self.contexts.share()
 
     @staticmethod
     def resident() -> int:
@@ -89,6 +90,7 @@ class Contexts(threading.local):
     """Each thread lowers its programs in one context of MLIR, except within the lowering of another program.
 
     JAX makes one for each program. With all that is set up in it again, that is a fifth of the time of these tests.
+    Programs for several devices share none: XLA asks for programs while it compiles one.
     """
 
     current = None
@@ -211,7 +213,8 @@ def pytest_configure(config):
     gc.set_threshold(20_000)  # tracing makes so many objects that a collection at every 700 takes 7% of the time
     config.pluginmanager.register(Memory())
     config.pluginmanager.register(Garbage())
-    config.pluginmanager.register(Programs(Programs.folder_of(config)))
+    if not SEVERAL_DEVICES:  # some of their tests serialize what XLA has compiled
+        config.pluginmanager.register(Programs(Programs.folder_of(config)))
     config.addinivalue_line("filterwarnings", f"ignore:{Programs.UNFINISHED}")
     if not OPTIMIZED:
         config.pluginmanager.register(Optimization())

@@ -2,6 +2,7 @@
 
 import jax
 import numpy as np
+import pytest
 
 import jsparse
 from jsparse import SparseTensor
@@ -41,3 +42,10 @@ def of(subscripts, *operands, **options):
 def same(found, expected):
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+
+
+@pytest.fixture
+def dense():
+    """A matrix (5, 7) of small integers, about a third of them nonzero."""
+    rng = np.random.default_rng(0)
+    return (rng.integers(1, 9, (5, 7)) * (rng.random((5, 7)) < 0.35)).astype(np.float32)

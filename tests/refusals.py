@@ -9,8 +9,9 @@ call is made, one after the other (tuples of values if the call has several para
         yield DTypeError, lambda: A.sum(dtype="text")
         yield ShapeError, lambda axis: A.sum(axis), [2, -3, (0, 0)]
 
-`check_refusals` makes all calls of the module, and compares their texts, the classes of their errors, and the whole
-messages with `refusals.txt` beside the module, which `pytest --update-golden` writes. Equal entries stand there once.
+The module imports `test_refusals`, as a test of its own. That makes all calls of the module, and compares their texts,
+the classes of their errors, and the whole messages with `refusals.txt` beside the module, which `pytest
+--update-golden` writes. Equal entries stand there once.
 """
 
 import ast
@@ -19,9 +20,14 @@ import linecache
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from traceback import walk_tb
 
 import pytest
 from golden import compare
+
+import jsparse
+
+PACKAGE = Path(jsparse.__file__).parent
 
 # What differs between machines, releases of other packages, and states of the files of tests.
 VARYING = {
@@ -38,7 +44,7 @@ VARYING = {
 }
 
 
-def check_refusals(request: pytest.FixtureRequest) -> None:
+def test_refusals(request: pytest.FixtureRequest) -> None:
     path = Path(request.module.__file__)
     entries, failures = [], []
     for topic in vars(request.module).values():
@@ -59,7 +65,11 @@ def _entries(topic: Callable, request: pytest.FixtureRequest, failures: list[Exc
             arguments = value if several or not values else (value,)
             text = source_of(call, arguments)
             raised = _raised_by(call, arguments)
-            if type(raised) is error:
+            if type(raised) is error and (context := _own_context(raised)) is not None:
+                failure = AssertionError(f"{text} shows {context!r} before the error, which tells a user nothing")
+                failure.__cause__ = raised
+                failures.append(failure)
+            elif type(raised) is error:
                 yield f"{text}\n    {error.__name__}: {_normalized(str(raised))}\n"
             else:
                 failure = AssertionError(f"Expected {error.__name__} of {text}, but it raised {raised!r}")
@@ -72,6 +82,16 @@ def _raised_by(call: Callable, arguments: tuple) -> Exception | None:
         call(*arguments)
     except Exception as error:
         return error
+    return None
+
+
+def _own_context(error: BaseException) -> BaseException | None:
+    """An error of the package itself during whose handling the error was raised, which a traceback shows before it."""
+    while not error.__suppress_context__ and (context := error.__context__) is not None:
+        *_, (frame, _) = walk_tb(context.__traceback__)
+        if PACKAGE in Path(frame.f_code.co_filename).parents:
+            return context
+        error = context
     return None
 
 

@@ -13,9 +13,10 @@ import ast
 import inspect
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from jsparse._names import PLACES, SUBPACKAGES
 from jsparse.ops.methods import METHODS, OF_PATTERNS
@@ -124,12 +125,12 @@ RESULTS = {
 """Method, or operator without underscores → its result, if this is not the function's: `Any` needs no narrowing."""
 
 
-def stub_of_methods(class_: str, names: Iterable[str]) -> str:
+def stub_of_methods(class_: str, methods: Mapping[str, Callable[[], Any]]) -> str:
     """The stub of a base class whose methods are functions of other modules."""
     imports = {"from typing import Any", "from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike"}
     for_mypy, for_editors, for_both = [], [], []
-    for name in names:
-        method = METHODS[name]()
+    for name, find in methods.items():
+        method = find()
         function = inspect.unwrap(getattr(method, "fget", None) or getattr(method, "__func__", method))
         operator = name.removeprefix("__").removesuffix("__")
         if name.startswith("__") and list(function.__annotations__.values())[1:-1] == ["TensorLike"]:

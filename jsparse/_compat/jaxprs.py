@@ -114,6 +114,12 @@ def _without_mesh(jaxpr: Jaxpr) -> Jaxpr:
     return jaxpr.replace(constvars=constvars, invars=invars, outvars=outvars, eqns=equations)
 
 
+CALLS = ("jit", "pjit", "closed_call", "core_call", "core_closed_call")
+"""The primitives that call a jaxpr."""
+CALLS_WITH_RULES = ("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "checkpoint", "remat", "remat2")
+"""The primitives that call a jaxpr, and say what its derivative is or what is stored for it."""
+
+
 def jaxprs_in(params: dict[str, Any]) -> Iterable[Jaxpr]:
     """The jaxprs among the parameters of an equation."""
     return jaxprs_in_params(params)

@@ -134,9 +134,8 @@ class Memo(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         key = (*args, *kwargs.items()) if kwargs else args
-        try:
-            entry = self.known[key]
-        except KeyError:
+        entry = self.known.get(key)
+        if entry is None:  # computed outside of a handler: an error of the function is then not raised in one
             return self._compute(key, *args, **kwargs)
         entry.used = True
         return entry.value

@@ -105,5 +105,4 @@ class Type:
 
 
 I64 = Type("int64")
-I32 = Type("int32")
 BOOL = Type("bool")

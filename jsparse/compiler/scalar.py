@@ -12,17 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import reduce
 from operator import is_
-from typing import Any, TypeAlias
-
-import numpy as np
+from typing import TypeAlias
 
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.operations import OPERATIONS, meaning_of
+from jsparse.compiler.operations import OPERATIONS
 from jsparse.notation.assignment import Access
-
-NUMPY: dict[str, Any] = {name: operation.meaning for name, operation in OPERATIONS.items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,19 +139,25 @@ def unbound_locals(value: Scalar, bound: frozenset[str] = frozenset()) -> frozen
     return frozenset[str]().union(*(unbound_locals(part, bound) for part in parts_of(value)))
 
 
-def replace_accesses(value: Scalar, new: Mapping[Access, Scalar]) -> Scalar:
-    """Replace accesses in an expression by other expressions."""
+def rewrite(value: Scalar, replacement: Callable[[Scalar], Scalar | None]) -> Scalar:
+    """Put another expression in place of each part for which `replacement` gives one, from the outside in."""
+    new = replacement(value)
+    if new is not None:
+        return new
     match value:
-        case Access():
-            return new.get(value, value)
         case Apply(operation=operation, arguments=arguments):
-            replaced = tuple(replace_accesses(argument, new) for argument in arguments)
+            replaced = tuple(rewrite(argument, replacement) for argument in arguments)
             return value if all(map(is_, replaced, arguments)) else Apply(operation, replaced)
         case Rounded(value=inner, dtype=dtype):
-            return Rounded(replace_accesses(inner, new), dtype)
+            return Rounded(rewrite(inner, replacement), dtype)
         case Let(name=name, value=inner, body=body):
-            return Let(name, replace_accesses(inner, new), replace_accesses(body, new))
+            return Let(name, rewrite(inner, replacement), rewrite(body, replacement))
     return value
+
+
+def replace_accesses(value: Scalar, new: Mapping[Access, Scalar]) -> Scalar:
+    """Replace accesses in an expression by other expressions."""
+    return rewrite(value, lambda x: new.get(x) if isinstance(x, Access) else None)
 
 
 def product_of(multiply: str, factors: tuple[Scalar, ...], one: float = 1) -> Scalar:
@@ -191,33 +192,3 @@ def factors_of(value: Scalar) -> tuple[Access, ...] | None:
             factors = tuple(x for x in arguments if isinstance(x, Access))
             return factors if len(factors) == len(arguments) else None
     return None
-
-
-def evaluate(
-    value: Scalar, read: Callable[[Access], Any], dtype: np.dtype, names: Mapping[str, Any] | None = None
-) -> Any:
-    """Evaluate an expression on numpy numbers or arrays. `read` returns the elements of an access in `dtype`, and
-    `names` maps local names to their values."""
-    values = {} if names is None else names
-    match value:
-        case Access():
-            return read(value)
-        case Number(value=number):
-            return np.asarray(number).astype(dtype)[()]  # -1 of unsigned integers wraps
-        case Local(name=name):
-            return values[name]
-        case Let(name=name, value=inner, body=body):
-            return evaluate(body, read, dtype, {**values, name: evaluate(inner, read, dtype, values)})
-        case Rounded(value=inner, dtype=narrow):
-            return as_stored(evaluate(inner, read, dtype, values), np.dtype(narrow)).astype(dtype)
-        case Apply(operation=operation, arguments=arguments):
-            operands = [evaluate(argument, read, dtype, values) for argument in arguments]
-            meaning = meaning_of(operation)
-            combined = reduce(meaning, operands) if OPERATIONS[operation].is_associative else meaning(*operands)
-            return combined if combined.dtype == np.bool_ else combined.astype(dtype)
-
-
-def as_stored(exact: Any, dtype: np.dtype) -> Any:
-    """Convert exact results to a stored dtype: floats round, integers wrap, and a bool is true for a nonzero result."""
-    with np.errstate(over="ignore"):
-        return exact.astype(dtype)

@@ -37,6 +37,8 @@ from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike, dense_levels
 if TYPE_CHECKING:
     from scipy.sparse import sparray
 
+DTYPE_OF_NUMBERS = "dtype= of asarray to be a dtype of numbers"
+
 P = ParamSpec("P")
 S = TypeVar("S")
 R = TypeVar("R")
@@ -60,13 +62,13 @@ def asarray(
         >>> B = jsparse.asarray(scipy.sparse.random_array((1000, 800), density=0.01))
 
     Args:
-        x: the array; a dense one may be a numpy or jax array or nested lists.
+        x: the array; a dense one may be a numpy or jax array or nested lists. A pattern becomes a tensor of ones.
         format: a format, or its name or notation. The default is csr for matrices, and all levels compressed for other
             ranks. A BCOO becomes coo, with dense levels for its `n_dense`; a BCSR becomes csr; a SparseTensor keeps
             its format. "auto" chooses one by the entries (see `jsparse.choose_format`).
-        dtype: the dtype of the values; by default the dtype of `x`. Duplicates are summed in it. Numbers of `x` and
-            sums are rounded once, directly to this dtype, and bool is `x != 0`. Integers of numpy arrays wrap as in
-            jnp. Integers of Python must fit.
+        dtype: the dtype of the values; by default the dtype of `x`, and int for a pattern. Duplicates are summed in it.
+            Numbers of `x` and sums are rounded once, directly to this dtype, and bool is `x != 0`. Integers of numpy
+            arrays wrap as in jnp. Integers of Python must fit.
         dynamic: make a dynamic pattern: index arrays are leaves of the pytree, and one compiled program serves all
             patterns of one shape, format and nse. A traced array requires it. A BCOO or BCSR with traced indices, or
             with `n_batch`, is always dynamic (see `jsparse.convert.jax_sparse.from_jax_sparse`). A tensor whose levels
@@ -80,12 +82,16 @@ def asarray(
     SubscriptError (format), DTypeError (no numbers, a masked array; int64 indices are needed, but x64 is off),
     IntegerRangeError (integers of Python beyond `dtype`, or of 64 bits that int32 does not hold while x64 is off).
     """
+    if isinstance(x, Pattern | DynamicPattern | Composition):
+        pattern = plain_pattern(x) if isinstance(x, Composition) else x
+        kind = int if dtype is None else parse_dtype(dtype, DTYPE_OF_NUMBERS)
+        x = SparseTensor._wrap(pattern.in_use(jnp.ones(pattern.nse, kind)), pattern)
     if is_auto(format):
         tensor = asarray(x, dtype=dtype, nse=nse)
         chosen = choose_format(tensor, uses).convert(tensor)
         return chosen.dynamic() if dynamic else chosen
     nse = parse_nse(nse, "asarray")
-    dtype = None if dtype is None else parse_dtype(dtype, "dtype= of asarray to be a dtype of numbers")
+    dtype = None if dtype is None else parse_dtype(dtype, DTYPE_OF_NUMBERS)
     if format is not None and not isinstance(x, SparseTensor) and is_composed(format):
         is_kept = is_scipy(x) and not dynamic and nse is None
         in_blocks = blocks_from_scipy(cast("sparray", x), format, dtype) if is_kept else None

@@ -14,8 +14,9 @@ from jsparse.convert.scipy_structure import as_compressed, blocks, entries_of, s
 from jsparse.convert.sums import NUMBERS, summands
 from jsparse.errors import DTypeError, PatternError, ShapeError, shorten
 from jsparse.formats import Format, Pattern
+from jsparse.formats.build import check_bounds
 from jsparse.formats.composed import ComposedFormat
-from jsparse.formats.validate import check_bounds, parse_shape
+from jsparse.formats.validate import parse_shape
 from jsparse.tensor.composed import ComposedTensor, Composition
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor

@@ -19,18 +19,14 @@ from jsparse.base.limits import check_bytes
 from jsparse.base.progress import working
 from jsparse.errors import FormatError, PatternError, shorten
 from jsparse.formats.format import Format
-from jsparse.formats.levels import dimension_name
+from jsparse.formats.levels import dimension_name, with_arrays
 
 LONG = 10**7  # entries, which take a second or more
 _FEW = 64
 _MANY_POINTERS = 2**24  # an error for lack of memory names them from this number on
 _COMPRESSED = "Make some of the dense levels compressed (dcsr, csf, coo)."
 _INT32_MAX = 2**31 - 1
-_FAR = 2**62  # kFar of csrc/levels/positions.h
-
-
-class OutsideError(Exception):
-    """A coordinate is outside the bounds of its dimension."""
+FAR = 2**62  # kFar of csrc/levels/positions.h
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +136,28 @@ def frozen(array: np.ndarray) -> np.ndarray:
 
 def check_nse(nse: int, format: Format, shape: Sequence[int]) -> int:
     """Return `nse`. Raises PatternError if `nse` is 2**62 or larger, too large for the extension."""
-    if nse >= _FAR:
+    if nse >= FAR:
         raise PatternError(
             f"Expected fewer than 2**62 positions, but {format.name} of shape {tuple(shape)} needs {nse:.3g}, because "
             "the sizes of its dense levels multiply, or the runs of its range levels are long. Make them compressed."
         )
     return nse
+
+
+def check_bounds(rows: Sequence[np.ndarray], shape: Sequence[int]) -> None:
+    """Raise PatternError for the first entry with a coordinate outside its dimension."""
+    faults = []
+    for dim, (row, extent) in enumerate(zip(rows, shape, strict=True)):
+        outside = (row < 0) | (row >= extent)
+        if outside.any():
+            faults.append((int(np.argmax(outside)), dim))
+    if faults:
+        at, dim = min(faults)
+        raise PatternError(
+            f"Expected coordinates of dimension {dim} to lie in [0, {shape[dim]}), but entry {at} has {rows[dim][at]}. "
+            f"Its coordinates are {shorten(tuple(int(row[at]) for row in rows))} in a tensor of shape "
+            f"{shorten(tuple(shape))}."
+        )
 
 
 def level_tuples(shape: Sequence[int], format: Format) -> list[tuple[int, int, int, int]]:
@@ -163,7 +175,7 @@ def build(
 
     Entries with equal coordinates share a slot. `sorted_by` promises that the entries are distinct, within the shape,
     and sorted lexicographically by these dimensions. Work and memory are linear in n and in the sizes of outer dense
-    levels. Raises OutsideError if a coordinate is out of bounds, and FormatError if a unique level above a singleton
+    levels. Raises PatternError if a coordinate is out of bounds, and FormatError if a unique level above a singleton
     would have to repeat a coordinate.
     """
     count = len(coords[0]) if coords else 0
@@ -176,6 +188,7 @@ def build(
         # A stable sort by the other levels leaves the entries in the order of the `suffix` innermost levels.
         above = (n for n in range(len(order)) if [d for d in sorted_by if d not in order[:n]] == order[n:])
         suffix = len(order) - next(above, len(order))
+    positions = 0  # of a level that has too many of them
     try:
         if suffix == format.ndim and (in_order := build_sorted(coords, shape, format)) is not None:
             index_arrays, nse, slots = in_order
@@ -186,12 +199,13 @@ def build(
         with working(f"sorting {count:,} entries", is_long=count > LONG):
             assembled = _native.assemble(list(coords), level_tuples(shape, format), suffix)
     except OverflowError as error:
-        check_nse(int(float(str(error))), format, shape)
-        raise
+        positions, assembled = int(float(str(error))), None
     except MemoryError as error:
         raise without_memory(error, format, shape) from error
     if assembled is None:
-        raise OutsideError
+        check_nse(positions, format, shape)
+        check_bounds(coords, shape)
+        raise AssertionError("the extension refused coordinates that lie inside the shape")
     arrays, nse, first, group_slots, extra, extra_group = assembled
     _check_unique(format, arrays)
     return Built(arrays, nse, count, first, group_slots, extra, extra_group)
@@ -258,14 +272,10 @@ def _increase(columns: Sequence[tuple[np.ndarray, int]]) -> bool:
 
 def _check_unique(format: Format, arrays: Sequence[np.ndarray]) -> None:
     """Raise FormatError if a unique level above a singleton repeats a coordinate below one parent."""
-    stored = iter(arrays)
-    for chain in format.chains:
-        kind = format.levels[chain[0]].kind
-        if not kind.has_coordinates:
-            list(islice(stored, len(kind.arrays)))
-            continue
-        pointers = next(stored)
-        rows = [next(stored) for _ in chain]
+    chains = [chain for chain in format.chains if len(chain) > 1 and format.levels[chain[0]].kind.has_coordinates]
+    by_level = [of_level for _, of_level in with_arrays(format.levels, arrays)] if chains else []
+    for chain in chains:
+        pointers, rows = by_level[chain[0]][0], [by_level[level][-1] for level in chain]
         for at, level in enumerate(chain[:-1]):
             if format.levels[level].unique and len(rows[0]):
                 parents = np.repeat(np.arange(len(pointers) - 1), np.diff(pointers))
@@ -285,9 +295,6 @@ def _describe_repetition(format: Format, level: int, first: int, rows: list[np.n
     )
 
 
-_MOST = 2**62
-
-
 def build_sorted(
     rows: Sequence[np.ndarray], shape: Sequence[int], format: Format
 ) -> tuple[list[np.ndarray], int, np.ndarray | None] | None:
@@ -299,7 +306,7 @@ def build_sorted(
     """
     if not all(level.kind.is_full or level.kind.has_coordinates for level in format.levels):
         return None
-    dtype = np.dtype(np.int32 if max(*shape, len(rows[0])) < 2**31 else np.int64)
+    dtype = index_dtype(shape, [len(rows[0])])
     arrays: list[np.ndarray] = []
     parents, positions = 1, _Positions(None)
     for chain in format.chains:
@@ -308,7 +315,7 @@ def build_sorted(
         if first.kind.is_full:
             positions = positions.below_dense(columns[0], shape[first.dim])
             parents *= shape[first.dim]
-            if parents > _MOST:
+            if parents > FAR:
                 return None
             continue
         last = chain[-1] == format.ndim - 1
@@ -369,7 +376,7 @@ def level_sizes(shape: Sequence[int], format: Format, arrays: Sequence[np.ndarra
     """The number of positions of each level."""
     sizes: list[int] = []
     stored, positions = iter(arrays), 1
-    for level in format.levels:
+    for level in format.levels:  # half the time of `with_arrays`: eager calls ask for each new pattern
         of_level = list(islice(stored, len(level.kind.arrays)))
         positions = level.kind.positions(positions, shape[level.dim], of_level)
         sizes.append(positions)

@@ -31,8 +31,6 @@ from jsparse.formats.digits import Blocks, DigitLevel
 from jsparse.formats.levels import COMPRESSED, DENSE
 from jsparse.formats.parse import default_levels, short_name
 
-__all__ = ["FORMS", "RULES", "Buckets", "ComposedFormat", "Groups", "SlotRule", "Width", "find_format", "is_composed"]
-
 
 @dataclass(frozen=True, slots=True)
 class SlotRule(ABC):

@@ -18,9 +18,6 @@ from jsparse.base.dataclass import dataclass
 from jsparse.errors import FormatError
 from jsparse.formats.levels import Level, LevelKind, check_dimensions, dimension_name
 
-__all__ = ["Blocks", "DigitLevel", "radix_fault"]
-
-
 A = TypeVar("A", np.ndarray, jax.Array)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from hashlib import sha256
-from itertools import islice
 from math import prod
 from typing import ClassVar
 
@@ -17,7 +16,7 @@ from jsparse.errors import PatternError
 from jsparse.formats.build import index_dtype
 from jsparse.formats.format import Format
 from jsparse.formats.levelled import Levelled
-from jsparse.formats.levels import array_length
+from jsparse.formats.levels import array_length, with_arrays
 from jsparse.formats.pattern import Pattern
 from jsparse.formats.set_operations import PatternArrays
 from jsparse.formats.validate import check_arrays
@@ -177,10 +176,10 @@ def trim_arrays(type_: PatternType, arrays: Sequence[np.ndarray]) -> PatternArra
 
 def in_use(type_: PatternType, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
     """Cut index arrays that are right to the entries in use. Raises PatternError if the pattern overflowed."""
-    left, kept, positions = iter(arrays), list[np.ndarray](), 1
-    for level, capacity in zip(type_.format.levels, type_.level_sizes, strict=True):
+    kept, positions = list[np.ndarray](), 1
+    each = with_arrays(type_.format.levels, arrays)
+    for (level, of_level), capacity in zip(each, type_.level_sizes, strict=True):
         parents, extent = positions, type_.shape[level.dim]
-        of_level = list(islice(left, len(level.kind.arrays)))
         if level.kind.has_pointers:
             of_level[0] = of_level[0][: parents + 1]
         positions = level.kind.positions(parents, extent, of_level)

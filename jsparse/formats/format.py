@@ -22,6 +22,9 @@ AUTO = "auto"  # stands for the format that is chosen by the entries of a tensor
 _KNOWN = f"{', '.join((*NAMES, *FORMS))}, or a notation such as '(i, j) -> (j : dense, i : compressed)'"
 
 
+_once = functools.lru_cache(maxsize=1024)  # for equal formats together: eager calls make them anew
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Format:
     """The levels of a tensor in storage order. Each dimension is stored by exactly one of them.
@@ -145,13 +148,14 @@ class Format:
         return len(self.levels)
 
     @property
+    @_once
     def order(self) -> tuple[int, ...]:
         """The dimensions in storage order.
 
         >>> jsparse.Format.of("csc", 2).order
         (1, 0)
         """
-        return _order(self)
+        return tuple(level.dim for level in self.levels)
 
     @property
     def is_dense(self) -> bool:
@@ -181,13 +185,15 @@ class Format:
         return self.order[self.ndim - self.trailing_dense :]
 
     @property
+    @_once
     def trailing_dense(self) -> int:
         """The number of dense levels at the end.
 
         >>> jsparse.Format.of("csr", 2).with_dense(2).trailing_dense
         2
         """
-        return _trailing_dense(self)
+        sparse = [index for index, level in enumerate(self.levels) if not level.kind.is_full]
+        return self.ndim - 1 - sparse[-1] if sparse else self.ndim
 
     @property
     def appends(self) -> bool:
@@ -201,31 +207,37 @@ class Format:
         return all(level.kind.appends for level in self.levels)
 
     @property
+    @_once
     def arrays(self) -> tuple[tuple[int, str], ...]:
         """A pair (level, role) for each index array, outermost level first. Roles: "pointers", "coordinates", "starts".
 
         >>> jsparse.Format.of("csr", 2).arrays
         ((1, 'pointers'), (1, 'coordinates'))
         """
-        return _arrays(self)
+        return tuple((index, role) for index, level in enumerate(self.levels) for role in level.kind.arrays)
 
     @property
+    @_once
     def chains(self) -> tuple[range, ...]:
         """The chains of levels that share positions: each is a level and the singletons below it.
 
         >>> jsparse.Format.of("coo", 3).chains
         (range(0, 3),)
         """
-        return _chains(self)
+        starts = [index for index, level in enumerate(self.levels) if not level.kind.is_branchless]
+        return tuple(map(range, starts, [*starts[1:], self.ndim]))
 
     @property
+    @_once
     def notation(self) -> str:
         """The format in MLIR's notation: "(i, j) -> (j : dense, i : compressed)".
 
         >>> jsparse.Format.of("dcsr", 2).notation
         '(i, j) -> (i : compressed, j : compressed)'
         """
-        return _notation(self)
+        names = [dimension_name(dim, self.ndim) for dim in range(self.ndim)]
+        levels = ", ".join(f"{names[level.dim]} : {level}" for level in self.levels)
+        return f"({', '.join(names)}) -> ({levels})"
 
     @property
     def name(self) -> str:
@@ -373,38 +385,9 @@ def _intern_levels(levels: tuple[Level, ...]) -> tuple[Level, ...]:
 
 
 @functools.lru_cache(maxsize=1024)
-def _arrays(format: Format) -> tuple[tuple[int, str], ...]:
-    return tuple((index, role) for index, level in enumerate(format.levels) for role in level.kind.arrays)
-
-
-@functools.lru_cache(maxsize=1024)
-def _order(format: Format) -> tuple[int, ...]:
-    return tuple(level.dim for level in format.levels)
-
-
-@functools.lru_cache(maxsize=1024)
 def _transposed(format: Format, axes: tuple[int, ...]) -> Format:
     new_dim = {old: new for new, old in enumerate(axes)}
     return Format(tuple(Level(level.kind, new_dim[level.dim], level.unique) for level in format.levels))
-
-
-@functools.lru_cache(maxsize=1024)
-def _trailing_dense(format: Format) -> int:
-    sparse = [index for index, level in enumerate(format.levels) if not level.kind.is_full]
-    return format.ndim - 1 - sparse[-1] if sparse else format.ndim
-
-
-@functools.lru_cache(maxsize=1024)
-def _chains(format: Format) -> tuple[range, ...]:
-    starts = [index for index, level in enumerate(format.levels) if not level.kind.is_branchless]
-    return tuple(map(range, starts, [*starts[1:], format.ndim]))
-
-
-@functools.lru_cache(maxsize=1024)
-def _notation(format: Format) -> str:
-    names = [dimension_name(dim, format.ndim) for dim in range(format.ndim)]
-    levels = ", ".join(f"{names[level.dim]} : {level}" for level in format.levels)
-    return f"({', '.join(names)}) -> ({levels})"
 
 
 @functools.lru_cache(maxsize=1024)

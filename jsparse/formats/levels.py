@@ -6,7 +6,8 @@ The properties of kinds are from Chou et al., "Format abstraction for sparse ten
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
@@ -14,30 +15,12 @@ import numpy as np
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import FormatError
 
-__all__ = [
-    "COMPRESSED",
-    "DENSE",
-    "KINDS",
-    "MOST_DIMENSIONS",
-    "RANGE",
-    "SINGLETON",
-    "Dimension",
-    "Level",
-    "LevelKind",
-    "array_length",
-    "check_dimensions",
-    "dimension_name",
-    "is_single",
-    "kind_of_code",
-    "kind_words",
-    "pointers_fault",
-]
-
 
 class _Extensible(Protocol):
     def __add__(self, more: int, /) -> Self: ...
 
 
+T = TypeVar("T")
 _Length = TypeVar("_Length", bound=_Extensible)  # a number, or a symbolic length of the compiler
 
 
@@ -95,12 +78,12 @@ class LevelKind(ABC):
         """Whether lengths of index arrays, or the dimension's size, determine the number of positions."""
         return self.is_full or self.has_coordinates
 
-    @abstractmethod
     def positions(self, parents: int, extent: int, arrays: Sequence[np.ndarray]) -> int:
         """The number of positions below `parents` positions, for a dimension of size `extent`.
 
         It is -1 if the `arrays` of the level are too short to determine it.
         """
+        return int(arrays[0][-1]) if len(arrays[0]) else -1  # the last pointer
 
     @abstractmethod
     def capacity(self, parents: int, extent: int, entries: int, *, last: bool) -> int:
@@ -109,12 +92,12 @@ class LevelKind(ABC):
         `last` says that no sparse level is below this level. Then every position counts as an entry.
         """
 
-    @abstractmethod
     def fault(self, parents: int, extent: int, arrays: Sequence[np.ndarray]) -> tuple[str, str] | None:
         """Describe the first fault of the level's arrays; None if there is no fault. It checks no coordinates.
 
         The two texts of the result complete the sentence "Expected the {} of level n {}".
         """
+        return pointers_fault(parents, arrays[0]) if self.has_pointers else None
 
     def __str__(self) -> str:
         return self.name
@@ -153,9 +136,6 @@ class _Dense(LevelKind):
     def capacity(self, parents: int, extent: int, entries: int, *, last: bool) -> int:
         return parents * extent
 
-    def fault(self, parents: int, extent: int, arrays: Sequence[np.ndarray]) -> tuple[str, str] | None:
-        return None
-
 
 class _Compressed(LevelKind):
     """A level that stores the coordinates of entries, in a segment for each parent.
@@ -166,15 +146,11 @@ class _Compressed(LevelKind):
     name, code, letters = "compressed", 1, ("c", "n")
     arrays = ("pointers", "coordinates")
 
-    def positions(self, parents: int, extent: int, arrays: Sequence[np.ndarray]) -> int:
-        return int(arrays[0][-1]) if len(arrays[0]) else -1
-
     def capacity(self, parents: int, extent: int, entries: int, *, last: bool) -> int:
         return entries
 
     def fault(self, parents: int, extent: int, arrays: Sequence[np.ndarray]) -> tuple[str, str] | None:
-        pointers, coordinates = arrays
-        fault = pointers_fault(parents, pointers)
+        (pointers, coordinates), fault = arrays, super().fault(parents, extent, arrays)
         if fault is None and pointers[-1] != len(coordinates):
             return (
                 "last of the pointers",
@@ -212,9 +188,6 @@ class _Singleton(LevelKind):
     def capacity(self, parents: int, extent: int, entries: int, *, last: bool) -> int:
         return parents
 
-    def fault(self, parents: int, extent: int, arrays: Sequence[np.ndarray]) -> tuple[str, str] | None:
-        return None  # its only array holds coordinates, which are checked with all others of the chain
-
 
 class _Range(LevelKind):
     """A level that has a run of consecutive coordinates below each parent, and stores where each run starts.
@@ -232,15 +205,11 @@ class _Range(LevelKind):
     stores_runs = True
     appends = False
 
-    def positions(self, parents: int, extent: int, arrays: Sequence[np.ndarray]) -> int:
-        return int(arrays[0][-1]) if len(arrays[0]) else -1
-
     def capacity(self, parents: int, extent: int, entries: int, *, last: bool) -> int:
         return min(parents * extent, entries) if last else parents * extent  # levels below need positions of gaps
 
     def fault(self, parents: int, extent: int, arrays: Sequence[np.ndarray]) -> tuple[str, str] | None:
-        pointers, starts = arrays
-        fault = pointers_fault(parents, pointers)
+        (pointers, starts), fault = arrays, super().fault(parents, extent, arrays)
         if fault is not None:
             return fault
         if len(starts) != parents:
@@ -331,6 +300,12 @@ class Level:
 
     def __str__(self) -> str:
         return self.kind.name if self.unique else f"{self.kind}(nonunique)"
+
+
+def with_arrays(levels: Sequence[Level], arrays: Iterable[T]) -> list[tuple[Level, list[T]]]:
+    """Return each level with its index arrays, or with what there is in place of each array."""
+    left = iter(arrays)
+    return [(level, list(islice(left, len(level.kind.arrays)))) for level in levels]
 
 
 def is_dense_cheap(size: float, entries: int) -> bool:

@@ -8,8 +8,11 @@ Editors follow an import in a class to the file of the function. mypy rejects su
 from collections.abc import Sequence
 from typing import Any
 
-from jax.typing import ArrayLike
+import jax
+from jax.typing import ArrayLike, DTypeLike
 from matplotlib.axes import Axes
+
+from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 MYPY = False  # mypy takes it for True
 
@@ -17,6 +20,8 @@ class PatternMethods:
     if not MYPY:
         from jsparse.ops.indexing.getitem import getitem as __getitem__
         from jsparse.ops.indexing.getitem import take as take
+        from jsparse.ops.patterns.values import astype as astype
+        from jsparse.ops.patterns.values import todense as todense
         from jsparse.ops.picture import as_html as _repr_html_
         from jsparse.ops.picture import spy as spy
     if 0:  # which only mypy reads
@@ -26,3 +31,7 @@ class PatternMethods:
         def take(
             self, indices: ArrayLike | Sequence[int], axis: int | None = None, *, nse: int | None = None
         ) -> Any: ...
+        def todense(self) -> jax.Array: ...
+        def astype(self, dtype: DTypeLike) -> SparseTensor: ...
+    def __mul__(self, other: TensorLike) -> Any: ...
+    def __rmul__(self, other: TensorLike) -> Any: ...

@@ -16,7 +16,6 @@ from jsparse.base.memo import Owned, hold_over_forks
 from jsparse.errors import PatternError, ShapeError
 from jsparse.formats.build import (
     Built,
-    OutsideError,
     build,
     build_summed,
     check_nse,
@@ -33,7 +32,6 @@ from jsparse.formats.set_operators import SetOperators, check_static
 from jsparse.formats.validate import (
     as_index_rows,
     check_arrays,
-    check_bounds,
     parse_shape,
     sizes_of,
     split_coordinates,
@@ -75,14 +73,8 @@ class Pattern(Owned, KnownArrays, SetOperators):
     _relayouts: dict[Format | Blocks, Any]  # relayouts from this pattern, by target format
 
     def __new__(cls, shape: Sequence[int], format: Format | str, arrays: Sequence[Any]) -> Self:
-        shape = sizes_of(shape)
-        if isinstance(format, str):
-            format = Format.plain(format, len(shape))
-        sizes = parse_shape(shape, format)
-        arrays = [np.asarray(array) if np.size(array) else np.zeros(np.shape(array), np.int32) for array in arrays]
-        check_arrays(sizes, format, arrays)
-        dtype = _dtype(sizes, level_sizes(sizes, format, arrays), arrays)
-        return cls._of_valid(sizes, format, tuple(np.array(array, dtype, order="C") for array in arrays))
+        copied = [np.array(array) if np.size(array) else np.zeros(np.shape(array), np.int32) for array in arrays]
+        return cls.of_arrays(*_of_rank(shape, format), copied)
 
     @classmethod
     def of_arrays(cls, shape: Sequence[int], format: Format, arrays: Sequence[np.ndarray]) -> Self:
@@ -160,10 +152,7 @@ class Pattern(Owned, KnownArrays, SetOperators):
         wrong shape or are out of bounds, and FormatError if a unique level above a singleton would have to repeat a
         coordinate.
         """
-        shape = sizes_of(shape)
-        if isinstance(format, str):
-            format = Format.plain(format, len(shape))
-        sizes = parse_shape(shape, format)
+        sizes, format = _of_rank(shape, format)
         rows = split_coordinates(coords, sizes)
         pattern, built = cls.from_rows(rows, sizes, format)
         return pattern, built.slots() if sizes else np.zeros(np.shape(coords)[-1], np.int64)
@@ -188,11 +177,7 @@ class Pattern(Owned, KnownArrays, SetOperators):
         Raises PatternError for coordinates out of bounds, FormatError as `from_coordinates` does.
         """
         sizes = parse_shape(shape, format)
-        try:
-            built = build(as_index_rows(rows), sizes, format, sorted_by)
-        except OutsideError:
-            check_bounds(rows, sizes)
-            raise
+        built = build(as_index_rows(rows), sizes, format, sorted_by)
         return cls._of_valid(sizes, format, built.arrays), built
 
     @classmethod
@@ -355,6 +340,13 @@ def _restored(shape: tuple[int, ...], format: Format, dtype: str, vectors: tuple
             "damaged. Pickle the tensor again."
         )
     return pattern
+
+
+def _of_rank(shape: Sequence[int], format: Format | str) -> tuple[tuple[int, ...], Format]:
+    """Return the sizes and the format, of their rank, that a user gave. Raises PatternError and FormatError."""
+    sizes = sizes_of(shape)
+    format = Format.plain(format, len(sizes)) if isinstance(format, str) else format
+    return parse_shape(sizes, format), format
 
 
 def _dtype(shape: tuple[int, ...], sizes: tuple[int, ...], arrays: Sequence[np.ndarray]) -> np.dtype:

@@ -14,9 +14,7 @@ import numpy as np
 from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_memory
 from jsparse.errors import ShapeError
-from jsparse.formats.build import index_dtype
-
-_MOST = 2.0**62
+from jsparse.formats.build import FAR, index_dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,7 @@ class Progressions:
 
     def total(self) -> int:
         """The number of entries. Raises ShapeError if there are more than 2**62."""
-        if self.counts.sum(dtype=np.float64) > _MOST:
+        if self.counts.sum(dtype=np.float64) > FAR:
             raise ShapeError("Expected a pattern of at most 2**62 entries, but this one has more. Make it smaller.")
         return int(self.counts.sum())
 

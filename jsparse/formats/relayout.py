@@ -6,7 +6,7 @@ The target has the same dimensions in another format, or a dimension for each di
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -16,20 +16,13 @@ from jsparse.errors import PatternError, ShapeError
 from jsparse.formats.build import build, frozen, index_dtype, without_memory
 from jsparse.formats.digits import Blocks
 from jsparse.formats.format import Format, digit_format, permutation
+from jsparse.formats.levelled import Levelled
 from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON, Level, is_dense_cheap
 from jsparse.formats.pattern import Pattern
 from jsparse.formats.set_operations import PatternArrays
 
 _FEW = 64
 _MANY = 4096
-
-
-class Formatted(Protocol):
-    """A pattern, or the type of a dynamic one."""
-
-    @property
-    def format(self) -> Format:
-        """The levels."""
 
 
 class Relayout(Owning):
@@ -263,7 +256,7 @@ def index_format(pattern: Pattern, order: tuple[int, ...]) -> Format:
     return Format(tuple(levels))
 
 
-def find_determined_levels(pattern: Formatted, order: Sequence[int]) -> tuple[bool, ...]:
+def find_determined_levels(pattern: Levelled, order: Sequence[int]) -> tuple[bool, ...]:
     """For each level of a pattern's transposed index in a storage `order`: whether the levels above determine its
     coordinate, so that it has exactly one entry below each entry of the level above.
 
@@ -277,7 +270,7 @@ def find_determined_levels(pattern: Formatted, order: Sequence[int]) -> tuple[bo
     return tuple(dim in stored and any(key <= {*order[:at]} for key in keys) for at, dim in enumerate(order))
 
 
-def _keys(pattern: Formatted) -> list[frozenset[int]]:
+def _keys(pattern: Levelled) -> list[frozenset[int]]:
     """Sets of dimensions in which no two entries have the same coordinates. Of a dynamic pattern only its format says
     something about them."""
     levels = pattern.format.levels[: pattern.format.ndim - pattern.format.trailing_dense]

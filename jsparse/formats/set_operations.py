@@ -70,7 +70,7 @@ class PatternArrays:
         return has_runs(self.format)
 
     @property
-    def runs(self) -> Runs:
+    def runs(self) -> CoordinateRuns:
         """The runs in the last level, of a pattern that has runs."""
         return runs_of(self.shape, self.format, self.arrays)
 
@@ -285,7 +285,7 @@ def _matrix(rows: Merged, columns: int) -> Any:
     return matrix
 
 
-class Runs(NamedTuple):
+class CoordinateRuns(NamedTuple):
     """The run of coordinates below each parent, from its start to before its stop: two arrays (parents,) of int64."""
 
     starts: np.ndarray
@@ -305,18 +305,18 @@ def has_runs(format: Format) -> bool:
     return all(level.kind.is_full for level in above) and (last.kind.is_full or last.kind.stores_runs)
 
 
-def runs_of(shape: Sequence[int], format: Format, arrays: Sequence[np.ndarray]) -> Runs:
+def runs_of(shape: Sequence[int], format: Format, arrays: Sequence[np.ndarray]) -> CoordinateRuns:
     """The runs in the last level of a format that has runs."""
     *above, last = format.levels
     if last.kind.stores_runs:
         pointers, starts = (array.astype(np.int64) for array in arrays)
-        return Runs(starts, starts + np.diff(pointers))
+        return CoordinateRuns(starts, starts + np.diff(pointers))
     parents = prod(shape[level.dim] for level in above)
     check_memory(16 * parents, f"the {parents:,} runs of a dense pattern", "Use a pattern with fewer rows.")
-    return Runs(np.zeros(parents, np.int64), np.full(parents, shape[last.dim], np.int64))
+    return CoordinateRuns(np.zeros(parents, np.int64), np.full(parents, shape[last.dim], np.int64))
 
 
-def cut(first: Runs, second: Runs, kept: Kept) -> Progressions:
+def cut(first: CoordinateRuns, second: CoordinateRuns, kept: Kept) -> Progressions:
     """The coordinates that a set operation keeps, in up to three runs below each parent."""
     later, earlier = np.maximum(first.starts, second.starts), np.minimum(first.stops, second.stops)
     ends = np.stack(

@@ -7,6 +7,14 @@ from typing import Any, Never, Self
 from jsparse.errors import DTypeError, NotYetSupportedError
 from jsparse.formats.methods import PatternMethods
 
+_INTERNAL = """
+    capacity common concrete core derived derived_types excess guard_overflow has_overflowed identity in_use
+    index_leaves is_tangent is_whole last_pointers lead level_sizes limit list_owned living_owner mark
+    mask_invalid of_arrays of_blocks of_entries of_gradient on_levels operands orders ordinary owner pad_static
+    padding poison propagate_overflow static_part to_stored type with_count with_patterns with_type
+""".split()  # noqa: SIM905
+"""Attributes of patterns that the package alone uses."""
+
 
 class SetOperators(PatternMethods):
     """A base class with the operators |, &, - and ^ and with indexing.
@@ -14,10 +22,14 @@ class SetOperators(PatternMethods):
     Subclasses define the operators by `_combine`, or by `_plain`. `jsparse.ops.methods` installs indexing.
     """
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
 
     def __iter__(self) -> Never:
         raise DTypeError("A pattern is not iterable: write P[i] for i in range(P.shape[0]), or P.to_coords().")
+
+    def __dir__(self) -> list[str]:
+        """The names for tab completion: those of users."""
+        return [name for name in super().__dir__() if name not in _INTERNAL]
 
     def _plain(self) -> Any:
         """The pattern in a plain format on which the operators act."""

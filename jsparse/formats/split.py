@@ -24,11 +24,8 @@ from jsparse.base.memo import memoize
 from jsparse.formats.build import index_dtype
 from jsparse.formats.dynamic import PatternType
 from jsparse.formats.format import Format
-from jsparse.formats.levels import SINGLETON, Level
+from jsparse.formats.levels import SINGLETON, Level, with_arrays
 from jsparse.formats.pattern import Pattern
-
-__all__ = ["Strides", "digit_sizes", "join_arrays", "join_pattern", "join_type", "split_arrays", "split_format",
-           "split_pattern", "split_type"]  # fmt: skip
 
 Strides: TypeAlias = tuple[int, ...]
 """The strides of a dimension's digits, largest first. The last one is 1, and each is a multiple of the next.
@@ -150,10 +147,9 @@ def split_arrays(
     format: Format, shape: Sequence[int], strides: Sequence[Strides], arrays: Sequence[Array]
 ) -> list[Array]:
     """Split the index arrays of a pattern in this format and shape. Their leading axes are batch axes."""
-    added, left, split = _count_added_rows(format, shape, strides), iter(arrays), list[Array]()
+    added, split = _count_added_rows(format, shape, strides), list[Array]()
     assert added is not None
-    for level in format.levels:
-        stored = list(islice(left, len(level.kind.arrays)))
+    for level, stored in with_arrays(format.levels, arrays):
         if added and stored:
             pointers, other = stored
             other = other if level.kind.has_coordinates else _pad_end(other, added, "constant")

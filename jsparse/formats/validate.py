@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,9 @@ import numpy as np
 from jsparse.base import _native
 from jsparse.base.arrays import check_alive, is_masked
 from jsparse.errors import PatternError, short_repr, shorten
-from jsparse.formats.build import check_nse, compare_neighbours, level_tuples
+from jsparse.formats.build import FAR, check_nse, compare_neighbours, level_tuples
 from jsparse.formats.format import Format
-from jsparse.formats.levels import array_length
+from jsparse.formats.levels import array_length, with_arrays
 
 
 def split_coordinates(coords: Any, shape: Sequence[int]) -> list[np.ndarray]:
@@ -56,23 +55,7 @@ def _as_index(row: np.ndarray) -> np.ndarray:
     return np.require(row, dtype, ["C", "A"])
 
 
-def check_bounds(rows: Sequence[np.ndarray], shape: Sequence[int]) -> None:
-    """Raise PatternError for the first entry with a coordinate outside its dimension."""
-    faults = []
-    for dim, (row, extent) in enumerate(zip(rows, shape, strict=True)):
-        outside = (row < 0) | (row >= extent)
-        if outside.any():
-            faults.append((int(np.argmax(outside)), dim))
-    if faults:
-        at, dim = min(faults)
-        raise PatternError(
-            f"Expected coordinates of dimension {dim} to lie in [0, {shape[dim]}), but entry {at} has {rows[dim][at]}. "
-            f"Its coordinates are {shorten(tuple(int(row[at]) for row in rows))} in a tensor of shape "
-            f"{shorten(tuple(shape))}."
-        )
-
-
-LARGEST_SIZE = 2**62  # the limit of the extension's sort
+LARGEST_SIZE = FAR  # the limit of the extension's sort; the sum of two sizes is an integer of 64 bits
 
 
 def sizes_of(shape: Any) -> tuple[int, ...]:
@@ -101,30 +84,26 @@ def check_arrays(shape: tuple[int, ...], format: Format, arrays: Sequence[np.nda
     _check_kinds(format, arrays)
     if _well_formed(shape, format, arrays):
         return
-    stored = iter(arrays)
-    size = 1
+    by_level, size = [of_level for _, of_level in with_arrays(format.levels, arrays)], 1
     for chain in format.chains:
-        by_level = [list(islice(stored, len(format.levels[level].kind.arrays))) for level in chain]
-        first = format.levels[chain[0]]
-        fault = first.kind.fault(size, shape[first.dim], by_level[0])
+        first, of_first = format.levels[chain[0]], by_level[chain[0]]
+        fault = first.kind.fault(size, shape[first.dim], of_first)
         if fault is not None:
             raise PatternError(f"Expected the {fault[0]} of level {chain[0]} {fault[1]}.")
-        size = check_nse(first.kind.positions(size, shape[first.dim], by_level[0]), format, shape)
+        size = check_nse(first.kind.positions(size, shape[first.dim], of_first), format, shape)
         stored_levels = [n for n in chain if format.levels[n].kind.has_coordinates]
-        rows = [by_level[n - chain[0]][-1] for n in stored_levels]
+        rows = [by_level[n][-1] for n in stored_levels]
         for level, row in zip(stored_levels, rows, strict=True):
             _check_coordinates(level, row, size, shape[format.levels[level].dim])
         if first.kind.has_coordinates:
-            _check_order(format, chain, by_level[0][0], rows)
+            _check_order(format, chain, of_first[0], rows)
 
 
 def _well_formed(shape: tuple[int, ...], format: Format, arrays: Sequence[np.ndarray]) -> bool:
     """Whether the index arrays are valid. If they are not, slower checks of `check_arrays` find the fault."""
-    stored = iter(arrays)
     size = 1
-    for level in format.levels:
-        parents, of_level = size, list(islice(stored, len(level.kind.arrays)))
-        size = level.kind.positions(parents, shape[level.dim], of_level)
+    for level, of_level in with_arrays(format.levels, arrays):
+        parents, size = size, level.kind.positions(size, shape[level.dim], of_level)
         roles = zip(level.kind.arrays, of_level, strict=True)
         if any(len(array) != array_length(role, parents, size) for role, array in roles):
             return False

@@ -73,17 +73,18 @@ def merge_edges(
     capacity = graph.pattern.capacity if nse is None or not graph.is_dynamic else nse
     with config(overflow="cut"):  # the weights say what is wrong with the pattern
         pattern = from_coords(ends, np.ones((), np.int8), shape, format, nse=capacity).pattern
-    if isinstance(pattern, Pattern):
-        slots: Array = locate(pattern, list(ends))
-        weights, *reduced = (_reduce_by_slot(one, slots, pattern.nse, reduce) for one in (graph.values, *features))
-        return SparseTensor(weights, pattern), reduced
     pattern = pattern.propagate_overflow(graph.pattern)
-    numbers = SparseTensor._wrap(jnp.arange(1, pattern.nse + 1, dtype=np.int32), pattern)
-    slots = at_coords(numbers, ends) - 1  # -1 in padding
+    slots: Array
+    if isinstance(pattern, Pattern):
+        slots = locate(pattern, list(ends))
+    else:
+        numbers = SparseTensor._wrap(jnp.arange(1, pattern.nse + 1, dtype=np.int32), pattern)
+        slots = at_coords(numbers, ends) - 1  # -1 in padding
     weights, *reduced = (_reduce_by_slot(one, slots, pattern.nse, reduce) for one in (graph.values, *features))
-    used = pattern.in_use(jnp.ones(pattern.nse, np.int8)) > 0
-    rows = (jnp.where(used.reshape(-1, *(1,) * (one.ndim - 1)), one, 0) for one in reduced)
-    return SparseTensor._poison_on_overflow(pattern.in_use(weights), pattern), [pattern.poison(one) for one in rows]
+    if pattern.padding is not None:
+        used = pattern.in_use(jnp.ones(pattern.nse, np.int8)) > 0
+        reduced = [jnp.where(used.reshape(-1, *(1,) * (one.ndim - 1)), one, 0) for one in reduced]
+    return SparseTensor._poison_on_overflow(pattern.in_use(weights), pattern), [pattern.poison(one) for one in reduced]
 
 
 def _reduce_by_slot(values: jax.Array, slots: Array, count: int, reduce: str) -> jax.Array:

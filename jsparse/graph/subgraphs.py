@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -155,14 +155,9 @@ def _nodes(nodes: ArrayLike, count: int, what: str) -> Array:
 def _induce_subgraph(graph: SparseTensor, nodes: Array, relabel: bool) -> Subgraph:
     """Make the subgraph of some nodes, by numpy if the nodes are a numpy array and the graph is static."""
     count, (target, source, *_) = graph.shape[0], coords(graph)
-    number: Array
-    if isinstance(nodes, np.ndarray):
-        numbers: Array = np.arange(len(nodes), dtype=np.int32)
-        number = np.full(count, -1, np.int32)
-        number[nodes] = numbers
-    else:
-        numbers = jnp.arange(len(nodes), dtype=np.int32)
-        number = jnp.full(count, -1, np.int32).at[nodes].set(numbers, mode="drop")
+    xnp: Any = np if isinstance(nodes, np.ndarray) else jnp
+    numbers = xnp.arange(len(nodes), dtype=np.int32)
+    number = _with_marks(np.int32(-1), count, nodes, numbers)
     is_kept = (_at(number, target, -1) >= 0) & (_at(number, source, -1) >= 0)
     part, edges = _part(graph, is_kept, number if relabel else None, len(nodes))
     return Subgraph(nodes, part, numbers, edges)
@@ -174,11 +169,11 @@ def _k_hops(graph: SparseTensor, seeds: Array, hops: int, relabel: bool, flow: s
     xnp = np if known else jnp
     target, source, *_ = coords(graph)
     here, there = (target, source) if flow == "source_to_target" else (source, target)
-    reached = last = _mark_nodes(seeds, count)
+    reached = last = _with_marks(np.False_, count, seeds, True)
     followed = xnp.zeros(graph.nse, bool)
     for _ in range(hops):
         hit = _at(last, here, False)
-        last = _mark_nodes(there[hit] if known else jnp.where(hit, there, count), count)
+        last = _with_marks(np.False_, count, there[hit] if known else jnp.where(hit, there, count), True)
         followed, reached = followed | hit, reached | last
     is_kept = followed if directed else _at(reached, here, False) & _at(reached, there, False)
     number = xnp.cumsum(reached, dtype=np.int32) - 1
@@ -201,13 +196,13 @@ def _at(x: Array, index: Array, fill: int | bool) -> Array:
     return x[index] if isinstance(x, np.ndarray) else x.at[index].get(mode="fill", fill_value=fill)
 
 
-def _mark_nodes(nodes: Array, count: int) -> Array:
-    """Return bools (count,) that are True at the given nodes."""
+def _with_marks(other: np.int32 | np.bool_, count: int, nodes: Array, marks: Array | bool) -> Array:
+    """Return an array (count,) with `marks` at the given nodes, and `other` elsewhere."""
     if not isinstance(nodes, np.ndarray):
-        return jnp.zeros(count, bool).at[nodes].set(True, mode="drop")
-    marks = np.zeros(count, bool)
-    marks[nodes] = True
-    return marks
+        return jnp.full(count, other).at[nodes].set(marks, mode="drop")
+    marked = np.full(count, other)
+    marked[nodes] = marks
+    return marked
 
 
 def _part(graph: SparseTensor, is_kept: Array, number: Array | None, count: int) -> tuple[SparseTensor, Array]:

@@ -13,8 +13,7 @@ from jax.typing import ArrayLike
 
 from jsparse.base.arrays import Array
 from jsparse.errors import ShapeError
-from jsparse.nn.attention import MultiHead, mask_pattern
-from jsparse.nn.decoding import KVCache, layer_step
+from jsparse.nn.attention import KVCache, MultiHead, apply_layer, mask_pattern
 from jsparse.nn.layer import check_sizes
 from jsparse.tensor.sparse_tensor import PatternLike
 
@@ -105,24 +104,16 @@ class SparseAttention(linen.Module):
         relative = None
         if self.max_distance is not None:
             relative = self.param("relative", lambda _: sizes.relative(self.param_dtype))
-        pattern = mask_pattern(self.mask if mask is None else mask)
+        pattern, cache = mask_pattern(self.mask if mask is None else mask), None
         if self.decode and self._has_cache(sizes, x, context, parameters):
             cache = KVCache(*(self.get_variable("cache", name) for name in CACHED))
-            result, cache = layer_step(parameters, relative, x, cache, pattern, dtype=self.dtype)
+        drops = cache is None and bool(self.dropout_rate) and not deterministic and self.has_rng("dropout")
+        dropout = (self.dropout_rate, self.make_rng("dropout")) if drops else (0.0, None)
+        result, cache = apply_layer(parameters, relative, x, context, pattern, cache, self.dtype, *dropout)
+        if cache is not None:
             for name, array in zip(CACHED, (cache.key, cache.value, cache.index), strict=True):
                 self.put_variable("cache", name, array)
-            return result
-        drops = bool(self.dropout_rate) and not deterministic and self.has_rng("dropout")
-        return sizes.apply(
-            parameters,
-            relative,
-            x,
-            context,
-            pattern,
-            dtype=self.dtype,
-            dropout_rate=self.dropout_rate if drops else 0.0,
-            dropout_key=self.make_rng("dropout") if drops else None,
-        )
+        return result
 
     def _has_cache(self, sizes: MultiHead, x: ArrayLike, context: ArrayLike, parameters: Parameters) -> bool:
         """Return whether a KV cache exists already. If no cache exists, make a cache for x (..., length, in)."""

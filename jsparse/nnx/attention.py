@@ -13,12 +13,11 @@ from jax.typing import DTypeLike
 from jsparse.base.arrays import Array
 from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
-from jsparse.nn.attention import MultiHead, mask_pattern
-from jsparse.nn.decoding import KVCache, layer_step
+from jsparse.nn.attention import KVCache, MultiHead, apply_layer, mask_pattern
 from jsparse.nn.layer import check_sizes
 from jsparse.nnx.param import SparseIndex
 from jsparse.nnx.shown import Shown
-from jsparse.ops.attention.dropout import check_rate
+from jsparse.ops.attention.fused import check_rate
 from jsparse.tensor.sparse_tensor import PatternLike
 
 Initializer = Callable[..., jax.Array]
@@ -136,6 +135,7 @@ class SparseAttention(nnx.Module, metaclass=Shown):
         projections = {"query": self.query, "key": self.key, "value": self.value, "out": self.out}
         parameters = {name: {part: x[...] for part, x in of_one.items()} for name, of_one in projections.items()}
         relative = None if self.relative is None else self.relative[...]
+        cache = None
         if self.decode if decode is None else decode:
             if context is not None:
                 raise ShapeError("Expected x alone in SparseAttention with decode=True, but got a context.")
@@ -144,20 +144,13 @@ class SparseAttention(nnx.Module, metaclass=Shown):
                     "Expected a KV cache in SparseAttention with decode=True. Call init_cache(shape of x) first."
                 )
             cache = KVCache(self.cached_key[...], self.cached_value[...], self.cache_index[...])
-            result, cache = layer_step(parameters, relative, x, cache, mask, dtype=self.dtype)
+        drops = cache is None and not (self.deterministic if deterministic is None else deterministic)
+        rate = self.dropout_rate if drops else 0.0
+        key = self.rngs() if rate and self.rngs is not None else None
+        result, cache = apply_layer(parameters, relative, x, context, mask, cache, self.dtype, rate, key)
+        if cache is not None:
             self.cached_key[...], self.cached_value[...], self.cache_index[...] = cache.key, cache.value, cache.index
-            return result
-        dropped = self.dropout_rate and not (self.deterministic if deterministic is None else deterministic)
-        return MultiHead.apply(
-            parameters,
-            relative,
-            x,
-            x if context is None else context,
-            mask,
-            dtype=self.dtype,
-            dropout_rate=self.dropout_rate if dropped else 0.0,
-            dropout_key=self.rngs() if dropped and self.rngs is not None else None,
-        )
+        return result
 
     def init_cache(self, input_shape: Sequence[int], dtype: DTypeLike | None = None) -> None:
         """Make an empty KV cache to decode inputs x of `input_shape` (..., length, in_features).

@@ -4,15 +4,3 @@ from jsparse.notation.assignment import Access, Assignment, Index, IndexVar
 from jsparse.notation.einsum import parse_einsum, read_sublists
 from jsparse.notation.evaluate import parse_statement
 from jsparse.notation.statement import Product, Statement
-
-__all__ = [
-    "Access",
-    "Assignment",
-    "Index",
-    "IndexVar",
-    "Product",
-    "Statement",
-    "parse_einsum",
-    "parse_statement",
-    "read_sublists",
-]

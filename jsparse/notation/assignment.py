@@ -76,8 +76,3 @@ class Assignment:
     @lazy
     def _variables(self) -> tuple[IndexVar, ...]:
         return tuple(dict.fromkeys(v for access in self.accesses for v in access.variables()))
-
-    def reductions(self) -> tuple[IndexVar, ...]:
-        """The index variables that are summed."""
-        kept = self.target.variables()
-        return tuple(v for v in self.variables() if v not in kept)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import lru_cache, reduce
 from operator import index
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -120,55 +120,68 @@ def evaluate(
         found: Any = evaluate(text, out_format=plain, **options, **tensors)  # type: ignore[arg-type]
         return in_chosen_format(found, ring, shown) if is_auto(out_format) else in_composed_format(found, out_format)
     preferred = parse_preferred_dtype(f"'{text}'", preferred_element_type)
+    request = _Request(text, statement, ring, tensors, shape, out_format, nse, preferred, schedules)
     if not ring.is_linear and len(statement.terms) > 1:
         if schedules:
             raise ScheduleError(
                 f"Expected no schedule= for a sum of several terms by a semiring, '{shorten(text)}', whose terms have "
                 f"a kernel each. Evaluate the terms one by one, each with its schedule."
             )
-        return _sum_by_semiring(text, statement, ring, tensors, shape, out_format, nse, preferred)
-    tensors = with_powers(statement, tensors)
-    text = shorten(text)  # only messages use it below
-    given_shape = _target_shape(text, tensors.get(statement.target.tensor), shape)
-    statement, tensors = without_calls(text, statement, tensors, out_format, given_shape)
-    rewritten = _desugar(text, statement, tensors, shape)
-    before = tensors.get(statement.target.tensor)
+        return _sum_by_semiring(request)
+    rewritten, operands, planned = request.plan()
+    before, text = tensors.get(statement.target.tensor), shorten(text)
     _check_format(text, statement, before, out_format)
     if statement.operator == "=":
         check_distinct(text, rewritten)
-    linear, operands, ring = _by_semiring(text, rewritten, tensors, ring)
-    result_shape = _target_shape(text, before, shape)
-    out = plan_statement(text, linear, operands, out_format, nse, preferred, ring, result_shape, schedules).run()
+    out = planned.run()
     return out if before is None else _combine_with_previous(text, rewritten, operands, before, out)
 
 
-def _sum_by_semiring(
-    text: str,
-    statement: Statement,
-    ring: Semiring,
-    tensors: dict[str, object],
-    shape: tuple[int, ...] | None,
-    out_format: OutFormat,
-    nse: int | None,
-    preferred: np.dtype | None,
-) -> SparseTensor | jax.Array:
+class _Request(NamedTuple):
+    """A statement that has been checked, its tensors, and what its result should be."""
+
+    text: str
+    statement: Statement
+    ring: Semiring
+    tensors: dict[str, Any]
+    shape: tuple[int, ...] | None
+    out_format: OutFormat
+    nse: int | None
+    preferred: np.dtype | None
+    schedules: Schedules = ()
+
+    def plan(self) -> tuple[DesugaredStatement, dict[str, Any], Planned]:
+        """Compute calls, plan the rest. Returns the statement without indirect accesses, its operands, and the plan."""
+        tensors = with_powers(self.statement, self.tensors)
+        text = shorten(self.text)  # only messages use it
+        shape = _target_shape(text, tensors.get(self.statement.target.tensor), self.shape)
+        statement, tensors = without_calls(text, self.statement, tensors, self.out_format, shape)
+        rewritten = _desugar(text, statement, tensors, shape)
+        plain, operands, ring = _by_semiring(text, rewritten, tensors, self.ring)
+        options = self.out_format, self.nse, self.preferred, ring, shape, self.schedules
+        return rewritten, operands, plan_statement(text, plain, operands, *options)
+
+
+def _sum_by_semiring(request: _Request) -> SparseTensor | jax.Array:
     """Compute the sum ⊕ of several terms: by min_plus, `A[i, j] + B[i, j]` is the smaller of two entries.
 
     Each term is computed as a separate statement. As in the element-wise addition of GraphBLAS, terms are combined
     where at least one of them stores an entry. Elements that no term stores are the zero of ⊕: a sparse result does not
     store them, and an array contains that zero.
     """
+    statement, shape, out_format = request.statement, request.shape, request.out_format
     on = out_format if out_format == "dense" or is_sparse(out_format) else None
     whole = set(statement.target.variables())
     results: list[SparseTensor | jax.Array] = []
     for term in sorted(statement.terms, key=lambda term: not whole.issubset(term.variables())):
         one = replace(statement, terms=(term,))
         named = {base_and_exponent(name)[0] for name in one.tensors()}
-        of_term = {name: x for name, x in tensors.items() if name in named}
+        of_term = {name: x for name, x in request.tensors.items() if name in named}
         # A term that lacks an index is repeated along it.
         sizes = results[0].shape if shape is None and results else shape
-        results.append(_plan_without_calls(text, one, ring, of_term, sizes, on, None, preferred, ()).run())
-    return _combine_terms(results, ring, out_format, nse)
+        _, _, planned = request._replace(statement=one, tensors=of_term, shape=sizes, out_format=on, nse=None).plan()
+        results.append(planned.run())
+    return _combine_terms(results, request.ring, out_format, request.nse)
 
 
 _ADD: dict[str, Callable[..., jax.Array]] = {
@@ -269,27 +282,7 @@ def plan_sum(
             f"Expected one product by {ring}, which is one kernel, but '{shorten(text)}' has several terms, each "
             f"with a kernel of its own. Give them one by one."
         )
-    return _plan_without_calls(text, statement, ring, tensors, shape, out_format, nse, preferred, schedules)
-
-
-def _plan_without_calls(
-    text: str,
-    statement: Statement,
-    ring: Semiring,
-    tensors: dict[str, Any],
-    shape: tuple[int, ...] | None,
-    out_format: OutFormat,
-    nse: int | None,
-    preferred: np.dtype | None,
-    schedules: Schedules,
-) -> Planned:
-    """Return the plan of a statement that has been checked and has no calls."""
-    tensors = with_powers(statement, tensors)
-    text = shorten(text)
-    rewritten = _desugar(text, statement, tensors, shape)
-    plain, operands, ring = _by_semiring(text, rewritten, tensors, ring)
-    result_shape = _target_shape(text, tensors.get(statement.target.tensor), shape)
-    return plan_statement(text, plain, operands, out_format, nse, preferred, ring, result_shape, schedules)
+    return _Request(text, statement, ring, tensors, shape, out_format, nse, preferred, schedules).plan()[2]
 
 
 def _parse_and_check(
@@ -351,22 +344,21 @@ def _by_semiring(
 
 
 def _desugar(
-    text: str, statement: Statement, tensors: dict[str, Any], shape: Sequence[int] | None
+    text: str, statement: Statement, tensors: dict[str, Any], shape: tuple[int, ...] | None
 ) -> DesugaredStatement:
     """Rewrite a statement to have no indirect accesses. Raises ShapeError if the target's shape is unknown."""
     target = statement.target
-    before = tensors.get(target.tensor)
-    if before is not None and statement.operator == "=" and not target.indirections():
+    if tensors.get(target.tensor) is not None and statement.operator == "=" and not target.indirections():
         raise SubscriptError(
             f"Expected no tensor for {target.tensor}, since '{text}' overwrites all of it, but one was passed. Leave "
             "it out, or write '+='."
         )
-    if target.indirections() and shape is None and before is None:
+    if target.indirections() and shape is None:
         raise ShapeError(
             f"Expected shape= for '{text}', since the integers of {', '.join(map(str, target.indirections()))} do not "
             f"determine the sizes of {target.tensor}. Pass shape=, a tuple of {len(target.indices)} sizes."
         )
-    return desugar_statement(text, statement, tensors, _target_shape(text, before, shape))
+    return desugar_statement(text, statement, tensors, shape)
 
 
 def _target_shape(text: str, before: Array | None, shape: Sequence[int] | None) -> tuple[int, ...] | None:

@@ -94,13 +94,13 @@ METHODS: dict[str, Find] = {
     "max": _at("ops.reductions.reductions.max"),
     "prod": _at("ops.reductions.reductions.prod"),
     "mean": _at("ops.reductions.reductions.mean"),
-    "var": _at("ops.reductions.moments.var"),
-    "std": _at("ops.reductions.moments.std"),
+    "var": _at("ops.reductions.reductions.var"),
+    "std": _at("ops.reductions.reductions.std"),
     "any": _at("ops.reductions.reductions.any"),
     "all": _at("ops.reductions.reductions.all"),
     "argmax": _at("ops.reductions.arg.argmax"),
     "argmin": _at("ops.reductions.arg.argmin"),
-    "restrict": _at("ops.surgery.restrict.restrict"),
+    "restrict": _at("ops.surgery.selection.restrict"),
     "regrow": _at("ops.surgery.regrow.regrow"),
     "drop_zeros": _at("ops.surgery.prune.drop_zeros"),
     "spy": _at("ops.picture.spy"),
@@ -119,10 +119,10 @@ METHODS: dict[str, Find] = {
     "diagonal": _at("ops.building.diagonals.diagonal"),
     "trace": _at("ops.building.diagonals.trace"),
     "__pow__": _at("ops.elementwise.binary.power"),
-    "__lt__": _at("ops.elementwise.comparisons.less"),
-    "__le__": _at("ops.elementwise.comparisons.less_equal"),
-    "__gt__": _at("ops.elementwise.comparisons.greater"),
-    "__ge__": _at("ops.elementwise.comparisons.greater_equal"),
+    "__lt__": _at("ops.elementwise.binary.less"),
+    "__le__": _at("ops.elementwise.binary.less_equal"),
+    "__gt__": _at("ops.elementwise.binary.greater"),
+    "__ge__": _at("ops.elementwise.binary.greater_equal"),
     "__and__": _at("ops.elementwise.operators.bitwise_and"),
     "__rand__": _at("ops.elementwise.operators.bitwise_and"),
     "__or__": _at("ops.elementwise.operators.bitwise_or"),
@@ -146,8 +146,14 @@ OF_COMPOSED: dict[str, Find] = {
 }
 """The methods that composed tensors have by a rule for them. All others act on the tensor in csr, or csf."""
 
-OF_PATTERNS = ("__getitem__", "_repr_html_", "spy", "take")
-"""Methods that static and dynamic patterns have, too: a pattern acts as a tensor of ones, without stored values."""
+OF_PATTERNS: dict[str, Find] = {
+    **{name: METHODS[name] for name in ("__getitem__", "_repr_html_", "spy", "take")},
+    "todense": _at("ops.patterns.values.todense"),
+    "astype": _at("ops.patterns.values.astype"),
+    "__mul__": _at("ops.patterns.values.multiply"),
+    "__rmul__": _at("ops.patterns.values.multiply"),
+}
+"""The methods of static and dynamic patterns: a pattern acts as a tensor of ones, without stored values."""
 
 
 def _on_plain(name: str, find: Find) -> Find:
@@ -182,10 +188,10 @@ def install() -> None:
         _give(ComposedTensor, name, _on_plain(name, find))
     for name, find in OF_COMPOSED.items():
         _give(ComposedTensor, name, find)
-    for name in OF_PATTERNS:
-        _give(Pattern, name, METHODS[name])
-        _give(DynamicPattern, name, METHODS[name])
-        _give(Composition, name, _on_plain(name, METHODS[name]))
+    for name, find in OF_PATTERNS.items():
+        _give(Pattern, name, find)
+        _give(DynamicPattern, name, find)
+        _give(Composition, name, _on_plain(name, find))
     _give(Composition, "_plain", _at("convert.slots.plain_pattern"))
 
 

@@ -15,7 +15,7 @@ from itertools import combinations, permutations
 from itertools import product as choices
 
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.cpu_model import CPU
+from jsparse.compiler.cpu_model import CpuModel
 from jsparse.compiler.dtypes import is_complex, part
 from jsparse.compiler.schedule.prices.cost import sort_cost
 from jsparse.compiler.schedule.search.legality import has_legal_order
@@ -30,7 +30,7 @@ from jsparse.primitives.spec import PatternAccess, problem_of
 
 
 @dataclass(frozen=True, slots=True)
-class Conversion:
+class OperandConversion:
     """The conversion of the operand at an index to another format, with its estimated cost in multiply-adds."""
 
     operand: int
@@ -38,11 +38,11 @@ class Conversion:
     cost: float
 
 
-Conversions = tuple[Conversion, ...]
+Conversions = tuple[OperandConversion, ...]
 Orders = Mapping[int, tuple[int, ...]]  # for operands that are sorted, the new order of their levels
 
 
-def cheapest_conversions(products: Sequence[Term], on: PatternRef | None) -> list[Conversions]:
+def cheapest_conversions(products: Sequence[Term], on: PatternRef | None, cpu: CpuModel) -> list[Conversions]:
     """Find, for each term of a sum, the conversions that minimize the term's cost: none if no conversion pays.
 
     Args:
@@ -55,7 +55,7 @@ def cheapest_conversions(products: Sequence[Term], on: PatternRef | None) -> lis
     fixed = None if is_assembled else on
     terms = [_sortable(work, fixed) for work in products]
     if any(term is None for term in terms):
-        return [fewest_conversions(work, on) for work in products]
+        return [fewest_conversions(work, on, cpu) for work in products]
     sortable = [term for term in terms if term is not None]
     sorts_of: Sequence[Sorts | None]
     pairs = zip(products, sortable, strict=True)
@@ -65,12 +65,12 @@ def cheapest_conversions(products: Sequence[Term], on: PatternRef | None) -> lis
     else:
         sorts_of = [einsum_sorts(term) if _is_met(work, on) else None for work, term in pairs]
     return [
-        fewest_conversions(work, on) if sorts is None else _of_sorts(work, fixed, sorts)
+        fewest_conversions(work, on, cpu) if sorts is None else _of_sorts(work, fixed, sorts, cpu)
         for work, sorts in zip(products, sorts_of, strict=True)
     ]
 
 
-def fewest_conversions(work: Term, on: PatternRef | None) -> Conversions:
+def fewest_conversions(work: Term, on: PatternRef | None, cpu: CpuModel) -> Conversions:
     """Find the fewest conversions after which the patterns of operands and result are concordant.
 
     Among equally few conversions, small patterns are converted rather than large ones.
@@ -84,18 +84,18 @@ def fewest_conversions(work: Term, on: PatternRef | None) -> Conversions:
             for reordered in choices(*(permutations(range(len(work.walk_of(n).indices))) for n in chosen)):
                 orders = dict(zip(chosen, reordered, strict=True))
                 if _agree(work, on, orders):
-                    return tuple(_conversion(work, n, order) for n, order in orders.items())
+                    return tuple(_conversion(work, n, order, cpu) for n, order in orders.items())
     raise AssertionError("patterns are concordant after all of them are sorted in one order")
 
 
-def _of_sorts(work: Term, fixed: PatternRef | None, sorts: Sorts) -> Conversions:
+def _of_sorts(work: Term, fixed: PatternRef | None, sorts: Sorts, cpu: CpuModel) -> Conversions:
     """The conversions that apply the chosen sorts to the operands of a term."""
     if all(order is None for order in sorts.orders):
         return ()
     chosen = dict(zip(work.walks_with(fixed), sorts.orders, strict=True))
     keys = ((n, work.key_of(n)) for n in range(len(work.operands)))
     orders = ((n, chosen[key]) for n, key in keys if key is not None)
-    return tuple(_conversion(work, n, order) for n, order in orders if order is not None)
+    return tuple(_conversion(work, n, order, cpu) for n, order in orders if order is not None)
 
 
 def _dynamic(work: Term) -> list[int]:
@@ -159,7 +159,7 @@ def _inputs(work: Term, operand: int) -> int:
     return sufficient_nse(x.pattern, x.pattern.format)
 
 
-def _conversion(work: Term, operand: int, order: tuple[int, ...]) -> Conversion:
+def _conversion(work: Term, operand: int, order: tuple[int, ...], cpu: CpuModel) -> OperandConversion:
     """Make the conversion that reorders the sparse levels of an operand. The dense levels stay below them."""
     on, core = work.operands[operand].stored, work.operands[operand].core
     assert on is not None
@@ -168,4 +168,4 @@ def _conversion(work: Term, operand: int, order: tuple[int, ...]) -> Conversion:
     sizes = [core.pattern.shape[n] for n in order]
     kinds = [DENSE if dense_outermost(sizes, core.pattern.nse) else COMPRESSED, *[COMPRESSED] * (len(order) - 1)]
     walked = (Level(kind, on.pattern.format.order[n]) for kind, n in zip(kinds, order, strict=True))
-    return Conversion(operand, Format((*walked, *levels[len(order) :])), sort_cost(CPU, _inputs(work, operand)))
+    return OperandConversion(operand, Format((*walked, *levels[len(order) :])), sort_cost(cpu, _inputs(work, operand)))

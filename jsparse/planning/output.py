@@ -24,7 +24,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from jsparse.base.dataclass import dataclass
-from jsparse.compiler.cpu_model import CPU
 from jsparse.compiler.dtypes import is_complex
 from jsparse.compiler.schedule import Plan
 from jsparse.compiler.schedule.search.statements import wide_accumulation_plan
@@ -375,7 +374,7 @@ def _is_cheaper_on_pattern(entries: Entries, terms: Sequence[Term]) -> bool:
     if FEWER * entries.result.nse > sum(walk.stored.nse for walk in entries.reached.walks):
         return False
     fused = plan_of_entries(entries, terms)
-    return CPU.appended * fused.cost.total > sum(
+    return fused.problem.cpu.appended * fused.cost.total > sum(
         wide_accumulation_plan(problem_of(spec, term.kernel_dtypes), spec.stored).cost.total
         for spec, term in zip(entries.specs, terms, strict=True)
     )

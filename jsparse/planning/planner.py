@@ -20,14 +20,14 @@ from typing import NamedTuple
 import numpy as np
 
 from jsparse.base.memo import memoize
-from jsparse.compiler.cpu_model import CPU
+from jsparse.compiler.cpu_model import CpuModel
 from jsparse.compiler.semiring import Semiring
 from jsparse.convert import slots
 from jsparse.formats import Format, Pattern, PatternType
 from jsparse.formats.dynamic import sufficient_nse
 from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.notation.statement import Statement
-from jsparse.planning.concordize import Conversion, cheapest_conversions, fewest_conversions
+from jsparse.planning.concordize import OperandConversion, cheapest_conversions, fewest_conversions
 from jsparse.planning.dtypes import dtypes_of
 from jsparse.planning.output import (
     NEW,
@@ -208,7 +208,7 @@ class Planner:
             if is_full and not is_step and not self.schedules:
                 self._forget(begun)
                 return self._on_full_pattern(terms[0], pattern)
-            known = _decide_place(concordant[0], assembly, is_step, begun.values)
+            known = _decide_place(concordant[0], assembly, is_step, begun.values, self.request.cpu)
             if isinstance(known, PatternRef) and self._has_sparse_steps(begun):
                 self._forget(begun)
                 return self.compute([self._on_known(terms[0])], known, is_step)
@@ -291,7 +291,7 @@ class Planner:
         """
         counts, begun = dict[Result, float](), self._snapshot()
         while True:
-            steps = contraction_path(term, is_sparse, counts)
+            steps = contraction_path(term, is_sparse, counts, self.request.cpu)
             last = self._along(steps, term, counts) if steps else term
             if last is not None:
                 return last
@@ -357,12 +357,12 @@ class Planner:
         same holds without kernels: streams of entries need no order.
         """
         if self.schedules or not self.request.has_kernels:
-            of_terms = [fewest_conversions(term, provisional) for term in terms]
+            of_terms = [fewest_conversions(term, provisional, self.request.cpu) for term in terms]
         else:
-            of_terms = cheapest_conversions(terms, provisional)
+            of_terms = cheapest_conversions(terms, provisional, self.request.cpu)
         return [self._with(term, conversions) for term, conversions in zip(terms, of_terms, strict=True)]
 
-    def _with(self, term: Term, conversions: Sequence[Conversion]) -> Term:
+    def _with(self, term: Term, conversions: Sequence[OperandConversion]) -> Term:
         """Replace values of a term by converted values."""
         if not conversions:
             return term
@@ -372,7 +372,7 @@ class Planner:
             operands[one.operand] = self.values[values[one.operand]]
         return replace(term, operands=tuple(operands), values=tuple(values))
 
-    def _add_conversion(self, value: int, conversion: Conversion) -> int:
+    def _add_conversion(self, value: int, conversion: OperandConversion) -> int:
         format = conversion.format
         key = value, format
         if key not in self.numbers:
@@ -413,7 +413,7 @@ def _with_sizes(term: Term, sizes: Mapping[IndexVar, int]) -> Term:
     return term if term.sizes is sizes else replace(term, sizes=sizes)
 
 
-def _decide_place(term: Term, assembly: Assembly, is_step: bool, first: int) -> ResultPattern:
+def _decide_place(term: Term, assembly: Assembly, is_step: bool, first: int, cpu: CpuModel) -> ResultPattern:
     """Decide where the result of a term is stored, after planning has found its static pattern (`assembly.result`).
 
     The result of a step that stores every element is dense (None). If all entries of an operand are reached, the result
@@ -434,7 +434,7 @@ def _decide_place(term: Term, assembly: Assembly, is_step: bool, first: int) -> 
     pairs = zip(term.operands, term.values, strict=True)
     looked_up = [x.core.pattern for x, n in pairs if x.core is not None and not x.is_bare and n < first]
     searches = pattern.nse * sum(1 + _steps_of_search(core) for core in looked_up if isinstance(core, Pattern))
-    if searches < sum(core.nse for core in cores) or CPU.path_bisection_step * searches < assembly.cost:
+    if searches < sum(core.nse for core in cores) or cpu.path_bisection_step * searches < assembly.cost:
         return PatternRef(pattern)
     return NEW_PATTERN
 

@@ -24,6 +24,7 @@ import numpy as np
 
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import lazy
+from jsparse.compiler.cpu_model import CPU, CpuModel
 from jsparse.compiler.schedule import Schedule
 from jsparse.formats import Format, Pattern, PatternType
 from jsparse.formats.composed import ComposedFormat
@@ -189,6 +190,7 @@ class Request:
             term. Empty if the scheduler decides everything.
         has_kernels: whether the program runs kernels, whose loops may take less time after an operand is sorted.
         promotion: the settings of JAX by which dtypes promote: whether 64 bits are kept, and the table of promotions.
+        cpu: the model of the processor by which paths, conversions and places of results are priced.
     """
 
     output: OutputRequest = None
@@ -198,6 +200,7 @@ class Request:
     schedules: tuple[Schedule | None, ...] = ()
     has_kernels: bool = True
     promotion: tuple[bool, str] = (False, "standard")
+    cpu: CpuModel = CPU
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,13 +13,7 @@ from jsparse import _compat
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import DTypeError, ShapeError
 
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-ELEMENTWISE = _names(
-    """
+_ELEMENTWISE = """
     abs acos acosh add and asin asinh atan atan2 atanh bessel_i0e bessel_i1e bitcast_convert_type cbrt ceil
     clamp clz complex conj convert_element_type copy copy_p cos cosh digamma div eq erf erf_inv erfc exp exp2
     expm1 floor ge gt igamma igamma_grad_a igammac imag integer_pow is_finite le lgamma log log1p log2 logistic
@@ -27,16 +21,11 @@ ELEMENTWISE = _names(
     reduce_precision regularized_incomplete_beta rem round rsqrt select_n shift_left shift_right_arithmetic
     shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh xor zeta broadcast_in_dim reshape
     squeeze optimization_barrier name pvary pcast
-    """
-)
+"""
+ELEMENTWISE = frozenset(_ELEMENTWISE.split())
 """JAX primitives that are elementwise, provided that all of their operands and results are scalars."""
 
-CALLS = _names(
-    """
-    jit pjit closed_call core_call custom_jvp_call custom_vjp_call custom_vjp_call_jaxpr custom_lin checkpoint remat
-    remat2 while cond scan
-    """
-)
+CALLS = (*_compat.CALLS, *_compat.CALLS_WITH_RULES, "custom_lin", "while", "cond", "scan")
 """Primitives that are elementwise if the jaxprs among their parameters are elementwise."""
 
 Avals = Sequence[jax.ShapeDtypeStruct]

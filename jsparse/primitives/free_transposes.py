@@ -36,7 +36,7 @@ def after_transposes(ctx: Any, operand: Any) -> bool:
         ctx: the context of a lowering rule.
         operand: a value of the program that is being lowered.
     """
-    search = _Search(ctx)
+    search = _TransposeSearch(ctx)
     if not search.follow(operand) or not search.sources:
         return False
     for swap in search.sources:
@@ -51,7 +51,7 @@ def build_transpose(operand: Any) -> Any:
     return stablehlo.transpose(operand, ir.DenseI64ArrayAttr.get([0, 2, 1]))
 
 
-class _Search:
+class _TransposeSearch:
     """A search for the swaps and transposes from which a value is computed by elementwise operations.
 
     Attributes:

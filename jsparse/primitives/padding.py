@@ -70,15 +70,14 @@ def _fill_padding(values: Any, pointers: Any, padding: Padding, other: complex) 
 
 def mask_invalid(values: Any, pointers: Any, padding: Padding) -> Any:
     """Make values valid for a tensor: 0 in padding, and NaN after an overflow."""
-    if _is_one(values, pointers):
-        return poison_overflow(in_use(values, pointers, padding, 0), pointers, padding)
-    return _mask_invalid(values, pointers, padding=padding)
+    return (_mask if _is_one(values, pointers) else _jit_mask)(values, pointers, padding=padding)
 
 
-@partial(jax.jit, static_argnames="padding", inline=True)
-def _mask_invalid(values: Any, pointers: Any, padding: Padding) -> Any:
-    values = in_use(values, pointers, padding, 0)
-    return poison_overflow(values, pointers, padding)
+def _mask(values: Any, pointers: Any, padding: Padding) -> Any:
+    return poison_overflow(in_use(values, pointers, padding, 0), pointers, padding)
+
+
+_jit_mask = jax.jit(_mask, static_argnames="padding", inline=True)
 
 
 def poison_overflow(x: Any, pointers: Any, padding: Padding) -> Any:

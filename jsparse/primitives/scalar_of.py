@@ -12,8 +12,7 @@ from jsparse import _compat
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.operations import OPERATIONS
-from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, Scalar
-from jsparse.notation import Access
+from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, Scalar, parts_of, rewrite
 from jsparse.primitives.scalar_rules import (
     EXACT,
     RULES,
@@ -23,10 +22,6 @@ from jsparse.primitives.scalar_rules import (
 )
 
 MOST = 500  # equations: lowering is recursive
-_CALLS = (
-    *("jit", "pjit", "closed_call", "core_call", "core_closed_call", "checkpoint", "remat", "remat2"),
-    *("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr"),
-)
 _CALLED = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 
 
@@ -51,12 +46,12 @@ def scalar_of(closed: Any, arguments: Sequence[Scalar], prefix: str = "t") -> Sc
     Example: `jax.make_jaxpr(jax.nn.sigmoid)(1.0)` with `A[i]` is `logistic(A[i])`.
     """
     try:
-        return _Reader(closed, prefix).expression(closed, arguments)
+        return _EquationReader(closed, prefix).expression(closed, arguments)
     except NoCounterpartError as error:
         return NoScalar(str(error))
 
 
-class _Reader:
+class _EquationReader:
     """A reader that translates the equations of a jaxpr one after the other.
 
     Attributes:
@@ -121,7 +116,7 @@ class _Reader:
     def results(self, equation: Any, operands: list[Scalar]) -> list[Scalar]:
         """The scalars of an equation's results."""
         kind = equation.primitive.name
-        if kind in _CALLS:
+        if kind in (*_compat.CALLS, *_compat.CALLS_WITH_RULES):
             called = _compat.close_jaxpr(next(equation.params[name] for name in _CALLED if name in equation.params))
             if is_exp_of_negative_square(equation, called):
                 return [self.name_value(exp_of_negative_square(self, operands[0]))]
@@ -189,28 +184,9 @@ def _with_lets(bound: dict[str, Scalar], result: Scalar) -> Scalar:
 
 def _locals(value: Scalar) -> Counter[str]:
     """Count the uses of each local name. Names are bound once, so no name hides another."""
-    match value:
-        case Local(name=name):
-            return Counter({name: 1})
-        case Apply(arguments=arguments):
-            return sum((_locals(x) for x in arguments), Counter[str]())
-        case Rounded(value=inner):
-            return _locals(inner)
-        case Let(value=inner, body=body):
-            return _locals(inner) + _locals(body)
-    return Counter()
+    return Counter([value.name]) if isinstance(value, Local) else sum(map(_locals, parts_of(value)), Counter[str]())
 
 
 def _substitute(value: Scalar, values: Mapping[str, Scalar]) -> Scalar:
     """Replace local names in an expression by the values of `values`."""
-    match value:
-        case Local(name=name):
-            return values.get(name, value)
-        case Apply(operation=operation, arguments=arguments):
-            return Apply(operation, tuple(_substitute(x, values) for x in arguments))
-        case Rounded(value=inner, dtype=dtype):
-            return Rounded(_substitute(inner, values), dtype)
-        case Let(name=name, value=inner, body=body):
-            return Let(name, _substitute(inner, values), _substitute(body, values))
-        case Access() | Number():
-            return value
+    return rewrite(value, lambda x: values.get(x.name) if isinstance(x, Local) else None)

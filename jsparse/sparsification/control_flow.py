@@ -15,7 +15,6 @@ from jax.extend.core import ClosedJaxpr
 
 from jsparse import _compat
 from jsparse.formats import Pattern
-from jsparse.sparsification.custom_derivatives import with_pull, with_push
 from jsparse.sparsification.deferred import Deferred, dense
 from jsparse.sparsification.equation import CALLS, CHECKPOINTS, Equation
 from jsparse.sparsification.rules import deferred_rule, sparse_rule
@@ -182,15 +181,3 @@ def interpret_linear_solve(equation: Equation, *inputs: Value) -> list[Value]:
             "has further results, or a SparseTensor on the right side", "Pass A.todense() there."
         )
     return jax.lax.custom_linear_solve(function("matvec"), right, solver("solve"), solver("transpose_solve"))
-
-
-@sparse_rule("custom_jvp_call")
-def with_own_push(equation: Equation, *inputs: Value) -> list[Value]:
-    """Interpret the function and, when it is differentiated, its custom forward derivative."""
-    return with_push(equation, equation.callee, inputs)
-
-
-@sparse_rule("custom_vjp_call", "custom_vjp_call_jaxpr")
-def with_own_pull(equation: Equation, *inputs: Value) -> list[Value]:
-    """Interpret the function and, when it is differentiated, its custom reverse derivative."""
-    return with_pull(equation, equation.callee, inputs)

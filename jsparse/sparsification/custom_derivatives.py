@@ -15,13 +15,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.sparsification.equation import Equation
+from jsparse.sparsification.rules import sparse_rule
 from jsparse.sparsification.sparse_value import SparseValue, Value, whole
 from jsparse.sparsification.trees import Opened, compute_deferred, conforming, parts, tangent_tree, with_parts
 
 
-def with_push(equation: Equation, called: Any, inputs: Sequence[Any]) -> list[Value]:
-    """Interpret a function with a custom forward derivative."""
-    opened, active, function = _open_inputs(equation, called, inputs)
+@sparse_rule("custom_jvp_call")
+def with_push(equation: Equation, *inputs: Value) -> list[Value]:
+    """Interpret the function and, when it is differentiated, its custom forward derivative."""
+    opened, active, function = _open_inputs(equation, inputs)
 
     @jax.custom_jvp
     def call(*leaves: jax.Array) -> list[Value]:
@@ -38,9 +40,10 @@ def with_push(equation: Equation, called: Any, inputs: Sequence[Any]) -> list[Va
     return call(*opened.leaves)
 
 
-def with_pull(equation: Equation, called: Any, inputs: Sequence[Value]) -> list[Value]:
-    """Interpret a function with a custom reverse derivative."""
-    opened, active, function = _open_inputs(equation, called, inputs)
+@sparse_rule("custom_vjp_call", "custom_vjp_call_jaxpr")
+def with_pull(equation: Equation, *inputs: Value) -> list[Value]:
+    """Interpret the function and, when it is differentiated, its custom reverse derivative."""
+    opened, active, function = _open_inputs(equation, inputs)
 
     @jax.custom_vjp
     def call(*leaves: Any) -> list[Any]:
@@ -71,7 +74,7 @@ def with_pull(equation: Equation, called: Any, inputs: Sequence[Value]) -> list[
 
 
 def _open_inputs(
-    equation: Equation, called: Any, inputs: Sequence[Any]
+    equation: Equation, inputs: Sequence[Any]
 ) -> tuple[Opened, list[int], Callable[[Sequence[Any]], list[Any]]]:
     """Return the inputs as an `Opened`, the indices of inputs that have derivatives, and the function of the leaves."""
     values = [_simple(x) for x in inputs]
@@ -79,7 +82,7 @@ def _open_inputs(
     active = [n for n, x in enumerate(values) if n not in opened.known and _has_derivative(x)]
 
     def function(leaves: Sequence[jax.Array]) -> list[Value]:
-        results = compute_deferred(equation.interpret(called, opened.rebuild(leaves)))
+        results = compute_deferred(equation.interpret(equation.callee, opened.rebuild(leaves)))
         return [_simple(x) for x in results]
 
     return opened, active, function

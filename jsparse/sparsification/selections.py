@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import Array
+from jsparse.ops.building.random import numpy_unless_traced
 from jsparse.ops.shaping.axes import expand_dims
 from jsparse.sparsification.deferred import dense, uniform_number
 from jsparse.sparsification.equation import Equation
@@ -144,8 +145,3 @@ def _index(equation: Equation, shape: tuple[int, ...], points: Array) -> tuple[t
     is_filled = equation.params["mode"] == jax.lax.GatherScatterMode.FILL_OR_DROP
     fills_none = not is_filled or (xnp is np and not outside.any())
     return tuple(index), None if fills_none else outside
-
-
-def numpy_unless_traced(indices: Array) -> Array:
-    """Convert indices that are known while tracing to a numpy array. Traced indices are returned unchanged."""
-    return indices if isinstance(indices, jax.core.Tracer) else np.asarray(indices)

@@ -22,6 +22,7 @@ from jsparse.errors import JsparseError
 from jsparse.sparsification import (
     contraction,
     control_flow,
+    custom_derivatives,
     elementwise,
     orders,
     reductions,
@@ -37,7 +38,7 @@ from jsparse.sparsification.sparse_value import SparseValue, Value, plain, tenso
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-RULES = (contraction, control_flow, elementwise, orders, reductions, selections, shapes, updates)
+RULES = (contraction, control_flow, custom_derivatives, elementwise, orders, reductions, selections, shapes, updates)
 """The modules that register rules when they are imported."""
 
 

@@ -22,47 +22,37 @@ from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes
 from jsparse.formats import Pattern
+from jsparse.ops.building.random import numpy_unless_traced
 from jsparse.ops.indexing.at_coords import locate
 from jsparse.sparsification.deferred import dense, uniform_number
 from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.rules import sparse_rule
-from jsparse.sparsification.selections import numpy_unless_traced
 from jsparse.sparsification.sparse_value import SparseValue, Value, check_background, elements_at_slots, whole
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__: list[str] = []
 
-METHODS = {
-    "scatter": "set",
-    "scatter-add": "add",
-    "scatter-sub": "subtract",
-    "scatter-mul": "multiply",
-    "scatter-min": "min",
-    "scatter-max": "max",
-}
-"""The method of `.at` to which each primitive corresponds."""
-
-FUNCTIONS: dict[str, Any] = {
-    "set": lambda x, y: y,
-    "add": jnp.add,
-    "subtract": jnp.subtract,
-    "multiply": jnp.multiply,
-    "min": jnp.minimum,
-    "max": jnp.maximum,
+UPDATES: dict[str, tuple[str, Any]] = {
+    "scatter": ("set", lambda x, y: y),
+    "scatter-add": ("add", jnp.add),
+    "scatter-sub": ("subtract", jnp.subtract),
+    "scatter-mul": ("multiply", jnp.multiply),
+    "scatter-min": ("min", jnp.minimum),
+    "scatter-max": ("max", jnp.maximum),
 }
 
 
-@sparse_rule(*METHODS)
+@sparse_rule(*UPDATES)
 def update_tensor(equation: Equation, x: Value, indices: Value, updates: Value) -> Value:
     """Update a tensor, or an array by a tensor."""
-    method = METHODS[equation.name]
+    method, function = UPDATES[equation.name]
     if isinstance(indices, SparseValue) or (method == "set" and equation.params["update_jaxpr"] is not None):
         raise equation.not_supported(
             "updates at indices that are a SparseTensor, or by a function", "Write A.at[i].set(f(A[i])), at arrays."
         )
     windows = Windows(equation, x.shape, updates.shape, numpy_unless_traced(dense(indices)))
     if not isinstance(x, SparseValue):
-        return _of_array(equation, dense(x), windows, method, updates)
+        return _of_array(equation, dense(x), windows, updates)
     x = whole(x)
     if isinstance(updates, SparseValue):
         check_background(updates, equation)
@@ -81,12 +71,12 @@ def update_tensor(equation: Equation, x: Value, indices: Value, updates: Value) 
     number, stays = uniform_number(updates), False
     if number is not None and (background := x.background.value) is not None:
         with jax.ensure_compile_time_eval():  # whether the elements that are not stored stay as they are
-            after = FUNCTIONS[method](jnp.asarray(background, x.dtype), jnp.asarray(number, x.dtype))
+            after = function(jnp.asarray(background, x.dtype), jnp.asarray(number, x.dtype))
             stays = bool(after == background)
     if stays:
         hit = windows.hits(x.tensor)
         if hit is not None:
-            updated = FUNCTIONS[method](x.tensor.values, jnp.asarray(number, x.dtype))
+            updated = function(x.tensor.values, jnp.asarray(number, x.dtype))
             return x.with_tensor(x.tensor.with_values(jnp.where(hit, updated, x.tensor.values)), x.background)
     at = _every_index(updates.shape)
     return _write_updates(x, windows, at, method, dense(updates).reshape(-1))
@@ -205,11 +195,11 @@ def _write_updates(x: SparseValue, windows: Windows, at: Sequence[Array], method
     return x.with_tensor(SparseTensor._wrap(updated, target.pattern), x.background)
 
 
-def _of_array(equation: Equation, x: jax.Array, windows: Windows, method: str, updates: Value) -> jax.Array:
+def _of_array(equation: Equation, x: jax.Array, windows: Windows, updates: Value) -> jax.Array:
     """Update an array by a tensor. An element that the tensor does not store updates its place by 0."""
     assert isinstance(updates, SparseValue)
     check_background(updates, equation)
-    tensor = whole(updates).tensor
+    tensor, (method, function) = whole(updates).tensor, UPDATES[equation.name]
     coords, inside = windows.places(tensor.coords, tensor.nse)
     where = tuple(jnp.where(inside, row, size) for row, size in zip(coords, x.shape, strict=True))
     if method not in ("add", "subtract"):
@@ -220,5 +210,5 @@ def _of_array(equation: Equation, x: jax.Array, windows: Windows, method: str, u
         total = jnp.zeros(sizes, jnp.int32).at[rows].add(1, mode="drop") if dims else jnp.int32(1)
         total = total.reshape([size if dim in dims else 1 for dim, size in enumerate(x.shape)])
         stored = jnp.zeros(x.shape, jnp.int32).at[where].add(1, mode="drop")
-        x = jnp.where(stored < total, FUNCTIONS[method](x, jnp.zeros((), x.dtype)), x)
+        x = jnp.where(stored < total, function(x, jnp.zeros((), x.dtype)), x)
     return getattr(x.at[where], method)(tensor.values, mode="drop")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, reduce
 from hashlib import sha256
@@ -35,7 +35,7 @@ from jsparse.formats.set_operators import SetOperators
 from jsparse.formats.validate import sizes_of
 from jsparse.tensor.dynamic_pattern import DigestKey, DynamicPattern
 from jsparse.tensor.pickled_arrays import pack_leaf, unpack_leaf
-from jsparse.tensor.pytree import add_to_flax
+from jsparse.tensor.pytree import add_to_flax, register_for_export
 from jsparse.tensor.sparse_tensor import SparseTensor, convert_values
 
 A = TypeVar("A", np.ndarray, jax.Array)
@@ -421,15 +421,5 @@ def _read(data: bytes) -> Composition:
     return Composition(shape, tuple(parts))
 
 
-def _register_for_export(cls: type[ComposedTensor | Composition], unflatten: Callable[..., Any]) -> None:
-    jax.export.register_pytree_node_serialization(
-        cls,
-        serialized_name=f"jsparse.{cls.__name__}",
-        serialize_auxdata=_bytes,
-        deserialize_auxdata=_read,
-        from_children=lambda static, children: unflatten(static, children),
-    )
-
-
-_register_for_export(ComposedTensor, _unflatten_tensor)
-_register_for_export(Composition, Composition.with_patterns)
+register_for_export(ComposedTensor, _bytes, _read, _unflatten_tensor)
+register_for_export(Composition, _bytes, _read, Composition.with_patterns)

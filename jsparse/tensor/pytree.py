@@ -30,7 +30,12 @@ def register(cls: type[Valued]) -> None:
         return cls._wrap(values, pattern[0] if static is None else static)
 
     jax.tree_util.register_pytree_with_keys(cls, _flatten_with_keys, unflatten, _flatten)
-    register_for_export(cls)
+    register_for_export(
+        cls,
+        lambda static: b"" if static is None else pattern_bytes(static),  # a dynamic pattern is a child
+        lambda data: read_pattern(data) if data else None,
+        unflatten,
+    )
     add_to_flax(cls)
 
 
@@ -91,36 +96,16 @@ def _flatten(tensor: Valued) -> tuple[tuple[Any, ...], Pattern | None]:
     return (tensor.values, tensor.pattern), None
 
 
-def register_for_export(cls: type[Any]) -> None:
-    """Let `jax.export` write `cls` and dynamic patterns. Static patterns are written as metadata of the pytree."""
-
+def register_for_export(
+    cls: type[Any], write: Callable[[Any], bytes], read: Callable[[bytes], Any], make: Callable[[Any, Any], Any]
+) -> None:
+    """Let `jax.export` write and read the metadata of a class of pytrees. `make` takes the metadata and children."""
     jax.export.register_pytree_node_serialization(
         cls,
         serialized_name=f"jsparse.{cls.__name__}",
-        serialize_auxdata=lambda static: b"" if static is None else pattern_bytes(static),
-        deserialize_auxdata=lambda data: read_pattern(data) if data else None,
-        from_children=lambda static, children: cls._wrap(children[0], static or children[1]),
-    )
-    jax.export.register_pytree_node_serialization(
-        DynamicPattern,
-        serialized_name="jsparse.DynamicPattern",
-        serialize_auxdata=type_bytes,
-        deserialize_auxdata=read_type,
-        from_children=lambda type_, children: unflatten_pattern(type_, children),
-    )
-    jax.export.register_pytree_node_serialization(
-        GradientIndex,
-        serialized_name="jsparse.GradientIndex",
-        serialize_auxdata=_nothing_written,
-        deserialize_auxdata=_nothing_read,
-        from_children=lambda _, children: GradientIndex(*children),
-    )
-    jax.export.register_pytree_node_serialization(
-        Derived,
-        serialized_name="jsparse.Derived",
-        serialize_auxdata=lambda metadata: type_bytes(*metadata),  # a tuple of the only field that is no data
-        deserialize_auxdata=lambda data: (read_type(data),),
-        from_children=lambda metadata, children: Derived(*metadata, *children),
+        serialize_auxdata=write,
+        deserialize_auxdata=read,
+        from_children=make,  # type: ignore[arg-type]
     )
 
 
@@ -132,6 +117,12 @@ def _nothing_written(_: Any) -> bytes:
 def _nothing_read(_: bytes) -> tuple[()]:
     let_jax_export_marks()
     return ()
+
+
+register_for_export(DynamicPattern, type_bytes, read_type, unflatten_pattern)
+register_for_export(GradientIndex, _nothing_written, _nothing_read, lambda _, children: GradientIndex(*children))
+# The metadata of a transposed index are a tuple of its type, the only field that is no data.
+register_for_export(Derived, lambda x: type_bytes(*x), lambda data: (read_type(data),), lambda x, y: Derived(*x, *y))
 
 
 def to_state(tensor: Valued) -> dict[str, Any]:

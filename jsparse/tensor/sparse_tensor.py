@@ -179,6 +179,17 @@ class SparseTensor(Valued, UnsupportedOperations, TensorMethods):
         # The index arrays are the same objects, which operations compare.
         return SparseTensor._wrap(self.pattern.poison(self.pattern.in_use(tensor.values)), self.pattern)
 
+    def block_until_ready(self) -> SparseTensor:
+        """Wait until the values, and the index arrays of a dynamic pattern, are computed. Returns this tensor.
+
+            >>> A.block_until_ready() is A
+            True
+
+        Raises the error of a computation that failed.
+        """
+        jax.block_until_ready(jax.tree.leaves(self))
+        return self
+
     def astype(self, dtype: DTypeLike) -> SparseTensor:
         """This tensor with its values cast to another dtype. Raises DTypeError if `dtype` is not a dtype of numbers.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from functools import cache
+from inspect import signature
 from numbers import Number
 from typing import Any, Never
 
@@ -65,25 +66,24 @@ class UnsupportedOperations:
         name = function_of_jax_numpy()
         if name is None:
             raise AttributeError("__jax_array__")
-        counterpart = {"cumsum": "cumulative_sum"}.get(name, name.rpartition(".")[2])
-        ours = f"Write jsparse.{counterpart}(A); or " if hasattr(sys.modules.get("jsparse"), counterpart) else "Write "
         raise DTypeError(
             f"A SparseTensor is no operand of jax.numpy's functions{f', such as {name}' if name else ''}, which "
-            f"would make it dense. {ours}A.map(f) for any elementwise function of stored entries; jsparse.einsum for "
-            "products; or pass A.todense()."
+            f"would make it dense. Write {_counterpart(name)}A.map(f) for any elementwise function of stored entries; "
+            "jsparse.einsum for products; or pass A.todense()."
         )
 
-    def __eq__(self, other: object) -> bool:
-        """Compare by identity: the result is a bool, never an array. `jsparse.equal` compares elements."""
+    # The result for a number or an array is a SparseTensor or an array, which `object` does not foresee.
+    def __eq__(self, other: object) -> Any:
+        """Compare elements with a number or an array, as `jsparse.equal` does, and tensors by identity."""
         if isinstance(other, Number | np.ndarray | jax.Array):
-            raise _comparison("==")
+            return sys.modules["jsparse"].equal(self, other)
         if self is not other and isinstance(other, UnsupportedOperations):
             _warn_of_identity()
         return self is other
 
-    def __ne__(self, other: object) -> bool:
+    def __ne__(self, other: object) -> Any:
         if isinstance(other, Number | np.ndarray | jax.Array):
-            raise _comparison("!=")
+            return sys.modules["jsparse"].not_equal(self, other)
         if self is not other and isinstance(other, UnsupportedOperations):
             _warn_of_identity()
         return self is not other
@@ -146,6 +146,20 @@ _COUNTERPARTS = {
 }
 """Attribute of the arrays of numpy, scipy, JAX or torch → what to write instead."""
 
+_SOLVERS = (
+    "jax.scipy.sparse.linalg.cg(A, b) or lineax for an iterative solution, or "
+    "jax.experimental.sparse.linalg.spsolve(S.data, S.indices, S.indptr, b) with S = A.to_bcsr() for a factorisation"
+)
+_LINALG = {"solve": _SOLVERS, "inv": _SOLVERS, "lstsq": _SOLVERS, "norm": "jsparse.norm(A)"}
+"""Function of jnp.linalg → what to write instead."""
+
+_CALLS = {
+    "cumsum": "jsparse.cumulative_sum(A)",
+    "einsum": 'jsparse.einsum("ij,jk->ik", A, B)',
+    "where": "jsparse.where(A > 0, A, 0)",
+}
+"""Function of jnp → what to write instead, where the signature of our function does not say it."""
+
 
 @cache
 def _warn_of_identity() -> None:
@@ -157,13 +171,26 @@ def _warn_of_identity() -> None:
     )
 
 
+def _counterpart(name: str) -> str:
+    """The call that stands for a function of jax.numpy, as the beginning of a list of advice; "" if there is none."""
+    short = name.rpartition(".")[2]
+    if name.removesuffix(short).endswith("linalg."):
+        call = _LINALG.get(short)
+    else:
+        call = _CALLS.get(short) or _call_of(short)
+    return f"{call}; or " if call else ""
+
+
+def _call_of(name: str) -> str | None:
+    """A call of our function of this name with all operands that it needs, the first of them A."""
+    function = getattr(sys.modules.get("jsparse"), name, None)
+    if function is None:
+        return None
+    first, *others = signature(function).parameters.values()
+    needed = [p.name for p in others if p.default is p.empty and p.kind < p.VAR_POSITIONAL]
+    tensors = "[A, B]" if "Iterable" in str(first.annotation) else "A"
+    return f"jsparse.{name}({', '.join([tensors, *needed])})"
+
+
 def _no_number(kind: str) -> DTypeError:
     return DTypeError(f"{kind}(A) of a SparseTensor is not a number. Write {kind}(A.sum()), or {kind}(A.todense()).")
-
-
-def _comparison(symbol: str) -> DTypeError:
-    return DTypeError(
-        f"A {symbol} x compares tensors by identity, and x is no tensor. Write "
-        f"jsparse.{'equal' if symbol == '==' else 'not_equal'}(A, x), which compares elements, or "
-        f"A.map(lambda v: v {symbol} x) for stored entries only."
-    )

@@ -216,14 +216,15 @@ def test_elements_along_an_axis(kind):
 def test_products_of_complex_numbers(kind):
     whole = (T + 1j * sparse(*T.shape)).astype(np.complex64)
     A = MAKE[kind](whole)
-    for axis in (None, 0, 1, (0, 2), (1, 2)):
+    axes = (None, 1, (0, 2))
+    found = jax.jit(lambda A: [(A.prod(axis), A.prod(axis, stored=True)) for axis in axes])(A)
+    for axis, (product, of_stored) in zip(axes, found, strict=True):
         exact = axis is not None  # the product of all entries exceeds 2²⁴
-        same(A.prod(axis), whole.prod(axis), exact)
-        same(A.prod(axis, stored=True), np.where(whole != 0, whole, 1).prod(axis), exact)
+        same(product, whole.prod(axis), exact)
+        same(of_stored, np.where(whole != 0, whole, 1).prod(axis), exact)
     found = jax.grad(lambda v: jnp.abs(A.with_values(v).prod(2, stored=True) + 0.5).sum())(A.values)
     dense = jax.grad(lambda x: jnp.abs(jnp.where(whole != 0, x, 1).prod(2) + 0.5).sum())(whole)
     np.testing.assert_allclose(A.with_values(found).todense(), np.where(whole != 0, dense, 0), rtol=1e-4, atol=1e-3)
-    same(jax.jit(lambda a: a.prod(1))(A), whole.prod(1))
 
 
 def test_a_tensor_without_dimensions_has_one_value():

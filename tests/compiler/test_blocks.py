@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from interpreters.kernel import interpret_kernel
 from interpreters.loops import interpret_loops
 
 from jsparse import Pattern
 from jsparse.compiler.cpu_model import CPU
-from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.loops.nest import LoopNest
 from jsparse.compiler.lower.lower import lower
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from interpreters.kernel import interpret_kernel
 
 from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel, types
 from jsparse.compiler.backends.llvm.jit import assembly
 from jsparse.compiler.dtypes import DTYPES, Type, accumulator, is_complex
 from jsparse.compiler.kernel import Kernel
-from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.kernel.nodes import Buffer, Cast, Const, For, Load, Store, Var
 
 REAL = [dtype for dtype in DTYPES if not is_complex(dtype)]

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from interpreters.kernel import interpret_kernel
 
 from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel, emit
 from jsparse.compiler.dtypes import I64, Type
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.algebra import add, block, cast, const
-from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.kernel.jam import unroll_and_jam
 from jsparse.compiler.kernel.nodes import (
     FILTER_LANES,

@@ -3,12 +3,12 @@
 import jax
 import numpy as np
 import pytest
+from interpreters.kernel import interpret_kernel
 
 import jsparse
 from jsparse.compiler.dtypes import I64, Type
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.algebra import add, block, const, mul
-from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.kernel.jam import unroll_and_jam
 from jsparse.compiler.kernel.nodes import (
     Binary,

@@ -4,6 +4,7 @@ import threading
 
 import numpy as np
 import pytest
+from interpreters.kernel import interpret_kernel
 
 from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel
@@ -12,7 +13,6 @@ from jsparse.compiler.backends.llvm.jit import assembly, link_object, llvm_ir_te
 from jsparse.compiler.dtypes import Type
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.algebra import add, block, const, less, mul
-from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.kernel.nodes import (
     Binary,
     Bind,

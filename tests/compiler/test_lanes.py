@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from interpreters.kernel import interpret_kernel
 
 import jsparse
 from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.dtypes import Type
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.algebra import add, block, const, mul
-from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.kernel.lanes import in_pieces
 from jsparse.compiler.kernel.nodes import (
     Binary,

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from interpreters.kernel import interpret_kernel
 from interpreters.loops import interpret_loops
 
 from jsparse import Pattern
-from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.loops.fusion import FusionError, fuse_nests
 from jsparse.compiler.loops.nest import LoopNest
 from jsparse.compiler.lower.lower import lower

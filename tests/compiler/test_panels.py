@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from interpreters.kernel import interpret_kernel
 
 from jsparse import Pattern, SparseTensor, explain
 from jsparse.compiler.kernel import Kernel
-from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.lower.lower import lower
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
 from jsparse.compiler.scalar import Apply

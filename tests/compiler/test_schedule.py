@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from compiler.cases import CASES, dense, planned, sparse
+from interpreters.kernel import interpret_kernel
 from programs.schedules import lanes_of, order_of
 
 from jsparse.compiler.backends.llvm import compile_kernel
@@ -89,7 +90,7 @@ def _run_counting(plan, shape, monkeypatch):
     tensor, other = NAMED["row-sums-times-dense"].operands
     out = np.empty(shape, np.float32)
     kernel = lower(build_loops(plan.problem, plan.schedule))
-    interpret.interpret_kernel(kernel, [np.asarray(tensor.values), other, *plan.patterns[0].arrays, out])
+    interpret_kernel(kernel, [np.asarray(tensor.values), other, *plan.patterns[0].arrays, out])
     return count, out
 
 

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from interpreters.kernel import interpret_kernel
 from interpreters.loops import interpret_loops
 from interpreters.problem import interpret_problem
 from programs.amount import amount, sample
@@ -11,13 +12,12 @@ from programs.schedules import steps_of, with_grain
 
 from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel
-from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.lower.lower import lower
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType, problem_of_product
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.schedule import build_loops
 from jsparse.compiler.schedule.layout import storage_type
-from jsparse.compiler.schedule.prices.cost import estimate
+from jsparse.compiler.schedule.prices.cost import Prices
 from jsparse.compiler.schedule.search.candidates import candidates
 from jsparse.compiler.schedule.search.cheapest import plan_as
 from jsparse.formats import Format, Pattern
@@ -70,7 +70,7 @@ def test_two_patterns(text: str, formats: tuple[str, str]) -> None:
     found = list(candidates(problem, patterns))
     for n in rng.choice(len(found), min(PLANS, len(found)), replace=False):
         candidate = found[n]
-        plan = plan_as(candidate, estimate(candidate, patterns), patterns)
+        plan = plan_as(candidate, Prices(patterns).of(candidate), patterns)
         schedule = with_grain(plan.schedule, 2)
         check(plan.problem, schedule, plan.patterns, rng)
 

@@ -7,18 +7,19 @@ import jax
 import numpy as np
 import pytest
 import scipy.sparse
+from interpreters.kernel import interpret_kernel
+from interpreters.scalars import evaluate
 
 from jsparse import JsparseError, Pattern, Schedule
 from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel
-from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.lower.lower import lower
 from jsparse.compiler.lower.storage import kernel_buffers
 from jsparse.compiler.problem import Dense, Positions, Problem, StorageType, TensorType
 from jsparse.compiler.runtime.bound_arrays import array_names
 from jsparse.compiler.runtime.kernel_call import KernelCall, bind
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
-from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, evaluate, power_of, product_of
+from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, power_of, product_of
 from jsparse.compiler.schedule import build_loops
 from jsparse.compiler.schedule.layout import storage_type
 from jsparse.compiler.schedule.search.statements import plan_statements

@@ -17,44 +17,6 @@ def pattern(dense, format="csr", nse=40):
     return jsparse.asarray(dense, format).dynamic(nse).pattern
 
 
-def stored(dense, format):
-    """The integers that a pattern stands for: 1 where it stores an entry."""
-    made = jsparse.asarray(dense, format)
-    found = np.zeros(dense.shape, np.int32)
-    found[tuple(made.pattern.rows())] = 1
-    return found
-
-
-def whole(x):
-    return np.asarray(x.todense() if isinstance(x, jsparse.SparseTensor) else x)
-
-
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("format", FORMATS)
-def test_padding_contributes_nothing(dense, format):
-    P, p = pattern(dense, format), stored(dense, format)
-    X = RNG.integers(-4, 5, (7, 3)).astype(np.int32)
-    for text, *others in [
-        ("ij,jk->ik", X),
-        ("ij,j->ij", X[:, 0]),
-        ("ij->i",),
-        ("ij->ij",),
-        ("ij->",),
-        ("ij,jk->ijk", X),
-    ]:
-        found = jax.jit(lambda P, *x, text=text: jsparse.einsum(text, P, *x))(P, *others)
-        np.testing.assert_array_equal(whole(found), np.einsum(text, p, *others), err_msg=text)
-        if isinstance(found, jsparse.SparseTensor):
-            assert not found.values[int(found.nnz) :].any()
-    least = jsparse.einsum("ij,j->ij", P, X[:, 0], semiring="min_plus")
-    np.testing.assert_array_equal(least.static().todense(), p * X[:, 0])
-    assert not least.values[int(least.nnz) :].any()
-    square = jsparse.einsum("ij,kj->ik", P, P, nse=25)
-    np.testing.assert_array_equal(square.todense(), p @ p.T)
-    total = jsparse.evaluate("D[i,j] = P[i,j] + 2 * Q[i,j]", P=P, Q=pattern(dense))
-    np.testing.assert_array_equal(total.todense(), p + 2 * (dense != 0))
-
-
 @pytest.mark.parametrize("format", FORMATS)
 def test_an_overflow_makes_floats_nan(dense, format):
     P = jax.jit(lambda x: jsparse.asarray(x, format, dynamic=True, nse=7).pattern)(dense)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from programs.amount import amount
 from strategies import formats
 
 from jsparse import einsum
@@ -40,7 +41,7 @@ def check(A, x):
     A.validate()
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=amount(40, 120), deadline=None)
 @given(cases(), st.booleans(), st.data())
 def test_chains_of_conversions(case, dynamic, data):
     x, chain = case
@@ -64,7 +65,7 @@ def test_chains_of_conversions(case, dynamic, data):
     check(A.static(), x)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=amount(20, 60), deadline=None)
 @given(cases())
 def test_sentinels_in_trees(case):
     x, chain = case
@@ -75,7 +76,7 @@ def test_sentinels_in_trees(case):
     assert jax.tree.structure(jax.tree.map(lambda _: None, A), is_leaf=lambda leaf: leaf is None) == tree
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=amount(8, 25), deadline=None)
 @given(cases(), st.booleans())
 def test_inside_jit(case, shuffled):
     x, chain = case

@@ -7,11 +7,9 @@ import cloudpickle
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 
 from jsparse.convert.creation import asarray
-from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 
@@ -92,37 +90,6 @@ def test_donated(tensor, dense):
     doubled = jax.jit(lambda A: 2 * A, donate_argnums=0)(given)
     assert given.values.is_deleted()
     np.testing.assert_array_equal(doubled.todense(), 2 * dense)
-
-
-def test_checkpoints_restore_by_path(tensor, dense):
-    """Libraries like Orbax write arrays by path, and read them into a target with the same tree."""
-    state = {"A": tensor, "opt": optax.adam(0.1).init(jnp.zeros(3))}
-    written = {
-        jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(leaf)
-        for path, leaf in jax.tree_util.tree_leaves_with_path(state)
-    }
-    digest = tensor.pattern.digest[:12]
-    assert (f"A.pattern.arrays@{digest}.0" if tensor.is_dynamic else f"A.values@{digest}") in written
-    target = jax.eval_shape(lambda: jax.tree.map(jnp.zeros_like, state))
-    restored = jax.tree_util.tree_map_with_path(
-        lambda path, like: jnp.asarray(written[jax.tree_util.keystr(path, simple=True, separator=".")], like.dtype),
-        target,
-    )
-    same(restored["A"], tensor)
-    np.testing.assert_array_equal(restored["A"].todense(), dense)
-
-
-def test_flax_modules_hold_dynamic_tensors(dense):
-    nnx = pytest.importorskip("flax.nnx")
-    A = asarray(dense, dynamic=True)
-
-    class Layer(nnx.Module):
-        def __init__(self):
-            self.graph = A
-
-    layer = Layer()
-    assert isinstance(layer.graph.pattern, DynamicPattern)
-    np.testing.assert_array_equal(nnx.jit(lambda layer, x: layer.graph @ x)(layer, jnp.ones(7)), dense.sum(1))
 
 
 @pytest.mark.parametrize("columns", [(), (2,)])

@@ -9,11 +9,10 @@ from einsum.structure import (
     check_structure,
     dense_array,
     integers,
-    random_format,
     stored_in,
     structural_nonzeros,
 )
-from programs.amount import amount, sample
+from programs.amount import sample
 
 import jsparse
 from jsparse import Format, SparseTensor
@@ -50,79 +49,6 @@ def test_products_of_matrices_in_all_formats(format):
         operands = random_operands("ij,jk->ik", (format, other))
         for out_format in (None, *sample(MATRIX_FORMATS[:-1], (turn + n) % 3, 3)):
             check("ij,jk->ik", operands, out_format)
-
-
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("text", ["ij,jk->ki", "ij,kj->ik", "ij,ij->ij", "ij,ji->ij", "ij,ij->ji", "ij,kl->ikjl"])
-def test_other_pairs_of_matrices(text):
-    rng = np.random.default_rng(1)
-    pairs = list(itertools.product(MATRIX_FORMATS, repeat=2))
-    sizes = {**SIZES, "j": 6} if text == "ij,ji->ij" else SIZES
-    for n in rng.permutation(len(pairs))[:4]:
-        arrays = [integers(rng, [sizes[v] for v in term], 0.3) for term in text.split("->")[0].split(",")]
-        operands = [stored_in(x, format) for x, format in zip(arrays, pairs[n], strict=True)]
-        order = len(text.split("->")[1])
-        out_format = random_format(rng, order)
-        check(text, operands)
-        if not out_format.is_dense:
-            check(text, operands, out_format)
-
-
-TENSORS = [
-    "i,i->i",
-    "i,j->ij",
-    "i,j,k->kij",
-    "ii->i",
-    "ii,i->i",
-    "iij->ij",
-    "iji->ij",
-    "ijj->ji",
-    "iii->i",
-    "iijj->ji",
-    "ijk,k->ij",
-    "ijk,ki->ij",
-    "ijk->ij",
-    "ijk->ki",
-    "ijk,jl->lik",
-    "ijk,ijk->ijk",
-    "ijk,kji->kij",
-    "ijk,jkl->il",
-    "ijkl,kl->ij",
-    "ijkl->li",
-    "ijklm,mk->ijl",
-    "ijklm,lm->kji",
-    "ijklm->mi",
-    "ij,jk,kl->il",
-    "ij,jk,ki->ik",
-    "ij,ik,il->jkl",
-    "ij,jk,ik->ik",
-    "ni,nj->nij",
-    "ij,->ij",
-]
-
-
-@pytest.mark.sampled
-@pytest.mark.parametrize("text", TENSORS)
-def test_tensors_of_any_order(text):
-    """All operands are sparse, in random formats; the result has an inferred or a random format."""
-    rng = np.random.default_rng(len(text))
-    left = text.split("->")[0]
-    square = text.count("ii") or "iji" in text or "jj" in text or "kji" in text
-    sizes = dict.fromkeys(SIZES, 4) if square else SIZES
-    for _ in range(amount(1, 2)):
-        operands = []
-        for term in left.split(","):
-            x = integers(rng, [sizes[v] for v in term], 0.35)
-            operands.append(stored_in(x, random_format(rng, len(term)), zeros=1))
-        mask = structural_nonzeros(by_numpy(text), operands)
-        expected = np.einsum(text, *map(dense_array, operands))
-        for out_format in (None, "coo", "csf", "dense"):
-            found = jsparse.einsum(text, *operands, out_format=out_format)
-            np.testing.assert_array_equal(dense_array(found), expected)
-            if isinstance(found, SparseTensor):
-                check_structure(found, mask, out_format)
-            else:
-                assert out_format == "dense"
 
 
 def test_nothing_is_dropped_by_value():
@@ -164,17 +90,6 @@ def test_sizes_of_zero_and_one(text, shapes):
                 continue
             for out_format in (None, "coo", "csf"):
                 check(text, operands, out_format)
-
-
-@pytest.mark.semantics
-@pytest.mark.parametrize("text", ["ij,jk->ik", "ij,ij->ij", "ii->i", "ijk,k->ij", "i,j->ij"])
-def test_empty_patterns(text):
-    terms = text.split("->")[0].split(",")
-    for n in range(len(terms)):
-        arrays = [np.ones([5] * len(term), np.float32) * (place != n) for place, term in enumerate(terms)]
-        for kind in ("coo", "csf"):
-            found = check(text, [stored_in(x, kind, zeros=0) for x in arrays])
-            assert found.nse == 0
 
 
 # einsum, which operands are sparse ("s") or dense ("d"), whether the result is sparse: docs/concepts/results.md

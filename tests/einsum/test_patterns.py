@@ -67,53 +67,6 @@ def test_one_pattern(format):
         assert found.dtype == np.int32
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize(
-    "formats", [("csr", "csr"), ("csc", "csr"), ("coo", RANGE), ("dense", "dcsr"), ("dense", "dense")]
-)
-def test_two_patterns_count(formats):
-    (P, p), (Q, q) = pattern(5, 6, format=formats[0]), pattern(6, 5, format=formats[1])
-    S = jsparse.asarray(integers(6, 5) * (RNG.random((6, 5)) < 0.5).astype(np.int32))
-    for text in ("ij,jk->ik", "ij,jk->", "ij,jk->k", "ij,ji->ij", "ij,jk->ijk"):
-        for other, dense in ((Q, q), (S, np.asarray(S.todense()))):
-            found = jsparse.einsum(text, P, other)
-            np.testing.assert_array_equal(whole(found), np.einsum(text, p, dense), err_msg=text)
-            assert found.dtype == np.int32
-    for out in ("dense", "csc", "coo"):
-        np.testing.assert_array_equal(whole(jsparse.einsum("ij,jk->ik", P, Q, out_format=out)), p @ q)
-
-
-def test_a_product_of_patterns_stores_what_it_reaches():
-    (P, p), (Q, q) = pattern(20, 30, density=0.1), pattern(30, 20, density=0.1)
-    found = jsparse.einsum("ij,jk->ik", P, Q)
-    assert found.format == Format.of("csr", 2)
-    assert found.nse == np.count_nonzero(p @ q)
-    np.testing.assert_array_equal(found.todense(), p @ q)
-
-
-def test_diagonals_and_repeated_operands():
-    P, p = pattern(6, 6)
-    x = integers(6)
-    for text, operands, dense in [
-        ("ii->i", (P,), (p,)),
-        ("ii,i->", (P, x), (p, x)),
-        ("ij,ij->ij", (P, P), (p, p)),
-        ("ij,ji->ij", (P, P), (p, p)),
-        ("ij,jk,ik->", (P, P, P), (p, p, p)),
-    ]:
-        np.testing.assert_array_equal(whole(jsparse.einsum(text, *operands)), np.einsum(text, *dense), err_msg=text)
-
-
-@pytest.mark.parametrize("format", ["csf", "coo", "(i, j, k) -> (j : dense, i : compressed, k : dense)"])
-def test_rank_three(format):
-    P, p = pattern(4, 5, 3, format=format, density=0.2)
-    B, C = integers(5, 2), integers(3, 2)
-    for text, *others in [("ijk,jr,kr->ir", B, C), ("ijk,kr->ijr", C), ("ijk->ik",), ("ijk->k",), ("ijk,kr->r", C)]:
-        np.testing.assert_array_equal(
-            whole(jsparse.einsum(text, P, *others)), np.einsum(text, p, *others), err_msg=text
-        )
-
-
 def test_the_fill_of_blocks_is_stored():
     P, p = pattern(4, 5, 2, 3, format=BLOCKS, density=0.2)
     assert p.sum() == P.nse == 6 * np.count_nonzero(p.any((2, 3)))

@@ -17,7 +17,8 @@ from programs.planned import planned_product
 
 import jsparse
 from jsparse import SparseTensor
-from jsparse.compiler.runtime.kernel_call import run_on_host
+from jsparse.compiler.runtime.bound_arrays import find_array
+from jsparse.compiler.runtime.kernel_call import run_recipe
 from jsparse.formats.relayout import relayout_to
 from jsparse.planning import planner
 from jsparse.primitives.execute import make_plan
@@ -68,7 +69,7 @@ def on_host(text, A, dense, threads):
     order = [axis.dim for axis in result.axes]
     shape = work.spec.shape(work.spec.result)
     out = np.full([shape[n] for n in order], np.nan, np.float32)
-    run_on_host(call, arrays, out, threads)
+    run_recipe(call.recipe, [*arrays, *map(find_array, call.bound.split()), out], threads)
     return out.transpose(np.argsort(order)) if order else out
 
 

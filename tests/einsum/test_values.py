@@ -39,32 +39,6 @@ def test_eager_is_jitted(case):
     np.testing.assert_array_equal(f(*operands), jax.jit(f)(*operands))
 
 
-@pytest.mark.semantics
-@pytest.mark.parametrize("format", ["csr", "csc", "coo", "dcsr", "(i, j) -> (i : compressed, j : dense)"])
-def test_gradient_is_a_tensor_on_the_same_pattern(format):
-    """It has the elements of the dense gradient at the entries of A."""
-    case = Case("ij,jk->ik", format)
-    A, (X,) = case.tensor(), case.arrays()
-    weight = jnp.arange(20.0).reshape(5, 4) % 3
-    gradient = jax.grad(lambda A: (jsparse.einsum("ij,jk->ik", A, X) * weight).sum())(A)
-    assert isinstance(gradient, SparseTensor)
-    assert gradient.pattern is A.pattern
-    dense = jax.grad(lambda D: ((D @ X) * weight).sum())(A.todense())
-    np.testing.assert_array_equal(gradient.values, dense[tuple(A.pattern.to_coords())])
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("other", ["float32", "float64", "int32", "int8", "float16", "bool"])
-def test_promotion_follows_jax(dtype, other):
-    with jax.enable_x64(True):
-        A = Case("ij,j->i", "csr").tensor(dtype)
-        x = jnp.array([1, 0, 1, 1, 0, 1, 1]).astype(other)
-        out = jsparse.einsum("ij,j->i", A, x)
-        expected = jnp.einsum("ij,j->i", A.todense(), x)
-        assert out.dtype == expected.dtype
-        np.testing.assert_array_equal(out, expected)
-
-
 def test_python_scalars_and_lists_are_operands():
     A = Case("ij,j->i", "csr").tensor()
     np.testing.assert_array_equal(jsparse.einsum("ij,->ij", A, 3).values, 3 * A.values)

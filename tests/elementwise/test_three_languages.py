@@ -63,6 +63,7 @@ def check(outcomes, expected=None):
 def test_functions_of_one_number(name):
     row, function = FUNCTIONS[name], getattr(jsparse, name)
     statement = f"C[i,j] = {name}(A[i,j])"
+    assert name in function.__doc__
     for x in (jsparse.asarray(A), jnp.asarray(X)):
         ways = [
             lambda x=x: function(x),

@@ -56,19 +56,12 @@ FORMATS = [("coo", "dcsr"), ("dense", "csr"), ("dcsc", "coo")]
 
 # the statement, the same by numpy, whether the result of sparse E and F is sparse
 STATEMENTS = [
-    ("R[i,j] = relu(E[i,j])", relu(E), True),
     ("R[j,i] = relu(E[i,j])", relu(E).T, True),
-    ("R[i,j] = 2 * relu(-E[i,j]) - E[i,j]", 2 * relu(-E) - E, True),
-    ("R[i,j] = tanh(E[i,j] * n[j]) + F[i,j]", np.tanh(E * N) + F, True),
     ("R[i,j] = relu(E[i,j] * n[j] + 2 * F[i,j])", relu(E * N + 2 * F), True),
-    ("R[i,j] = tanh(E[i,j] * F[i,j])", np.tanh(E * F), True),
     ("R[i,j] = max(E[i,j], F[i,j], 0)", relu(np.maximum(E, F)), True),
-    ("R[i,j] = min(E[i,j], F[i,j])", np.minimum(E, F), True),
-    ("R[i,j] = abs(E[i,j] - F[i,j]) * m[i]", abs(E - F) * COLUMN, True),
     ("R[i,j] = where(E[i,j] > F[i,j], E[i,j], -F[i,j])", np.where(E > F, E, -F), True),
     ("R[i,j] = where(E[i,j] > 0.3, X[i,j], 0)", np.where(E > 0.3, X, 0), True),
     ("R[i,j] = where(abs(E[i,j]) > 0, exp(E[i,j]), 0)", stored(np.exp(E)), True),
-    ("R[i,j] = E[i,j] > 0.3", E > 0.3, True),
     ("R[i,j] = E[i,j] != F[i,j]", E != F, True),
     (
         "R[i,j,k] = E[i,j] * exp(m[i] + n[j] + b[k])",
@@ -81,32 +74,24 @@ STATEMENTS = [
         True,
     ),
     ("R[i,j] = (E[i,j] < 0) * F[i,j] ** 2", (E < 0) * F**2, True),
-    ("R[i,j] = relu(E[i,j] - 0.5)", relu(E - 0.5), True),
     ("R[i,j] = expm1(tanh(E[i,j])) * sin(E[i,j])", np.expm1(np.tanh(E)) * np.sin(E), True),
     ("R[i,j] = P[i,j] * leaky_relu(m[i] + n[j], 0.2)", stored(leaky(COLUMN + N)), True),
     ("R[i,j] = P[i,j] * exp(E[i,j] - m[i]) / (1 + m[i] ** 2)", stored(np.exp(E - COLUMN) / (1 + COLUMN**2)), True),
     ("R[i,j] = E[i,j] * exp(F[i,j])", E * np.exp(F), True),
-    ("R[i,j] = E[i,j] * relu(X[i,j])", E * relu(X), True),
-    ("R[i,j] = relu(E[i,j]) * exp(E[i,j] * F[i,j])", relu(E) * np.exp(E * F), True),
     ("R[i,j] = max(E[i,j], P[i,j])", np.maximum(E, E != 0), True),
     ("R[i,j] = pow(abs(E[i,j]), 1.5)", abs(E) ** 1.5, True),
     ("R[i,j,k] = relu(E[i,j] * b[k])", relu(E[:, :, None] * B), True),
     ("R[i,j] = X[i,j] * exp(E[i,j])", X * np.exp(E), False),
-    ("R[i,j] = relu(E[i,j] + X[i,j])", relu(E + X), False),
     ("R[i,j] = exp(m[i] - n[j]) + E[i,j]", np.exp(COLUMN - N) + E, False),
     ("y[i] = E[i,j] * sigmoid(n[j])", E @ sigmoid(N), False),
     ("y[i] = F[i,j] * exp(E[i,j] - m[i]) * n[j]", (F * np.exp(E - COLUMN)) @ N, False),
-    ("y[i] += relu(E[i,j] * n[j])", relu(E * N).sum(1), False),
     ("y[j] += relu(E[i,j] * n[j] + F[i,j]) ** 2", (relu(E * N + F) ** 2).sum(0), False),
-    ("y[i] += exp(m[i] * 0.5)", np.exp(M / 2), False),
     (
         "l += (m[i] - 1) * (m[i] > 0) + square(n[j] - 1)",
         (M * (M > 0)).sum() - (M > 0).sum() + ((N - 1) ** 2).sum(),
         False,
     ),
     ("y[i] max= abs(X[i,j])", abs(X).max(1), False),
-    ("y[i] = m[i] / (1 + exp(-m[i]))", M * sigmoid(M), False),
-    ("y[i] = 1 + exp(2) * m[i]", 1 + np.exp(2) * M, False),
 ]
 
 
@@ -132,26 +117,6 @@ def test_what_functions_are_at_zero(row):
     for dtype in dtypes:
         zeros = [jnp.zeros((), dtype)] * row.arity[0]
         assert bool(row(*zeros) == 0) is row.is_zero_at_zero
-
-
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("name", sorted(name for name, row in FUNCTIONS.items() if not row.takes_integers))
-def test_each_function(name):
-    arguments = [X, 0.3, np.float32(0.7)][: FUNCTIONS[name].arity[0]]
-    shown = ", ".join("X[i,j] / 4" if x is X else str(x) for x in arguments)
-    found = jsparse.evaluate(f"R[i,j] = {name}({shown})", X=X)
-    numpy = {"max": np.maximum, "min": np.minimum, "log_sigmoid": lambda x: np.log(sigmoid(x))}
-    known = {
-        "erf": jax.scipy.special.erf,
-        "erfc": jax.scipy.special.erfc,
-        "rsqrt": lambda x: 1 / np.sqrt(x),
-        **{name: getattr(jax.nn, name) for name in dir(jax.nn)},
-        **numpy,
-    }
-    reference = getattr(np, name, None) if name not in numpy else None
-    with np.errstate(invalid="ignore", divide="ignore"):
-        expected = (reference or known[name])(X / 4, *arguments[1:])
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_tensor_and_its_transpose_store_other_entries():

@@ -56,15 +56,6 @@ def equivariant_product(rng):
     return "Z[b,u,k[p]] += W[p,q] * x[b,u,i[p,q]] * y[b,u,j[p,q]]", (b, u, k), tensors, index
 
 
-def fully_connected_product(rng):
-    b, u, v, w, p = 2, 2, 3, 2, 6
-    tensors = {
-        "cg": _values(rng, p), "x": _values(rng, b, u, 3), "y": _values(rng, b, v, 4), "Wt": _values(rng, u, v, w, 2)
-    }  # fmt: skip
-    index = {"k": (5, (p,)), "i": (3, (p,)), "j": (4, (p,)), "path": (2, (p,))}
-    return "out[b,w,k[p]] += cg[p] * x[b,u,i[p]] * y[b,v,j[p]] * Wt[u,v,w,path[p]]", (b, w, 5), tensors, index
-
-
 def sddmm(rng):
     m, k, n, e = 6, 7, 4, 12
     tensors = {"P": _values(rng, m, n), "Q": _values(rng, k, n)}
@@ -76,34 +67,6 @@ def mttkrp(rng):
     tensors = {"V": _values(rng, p), "F": _values(rng, j, r), "H": _values(rng, k, r)}
     index = {"I": (i, (p,)), "J": (j, (p,)), "L": (k, (p,))}
     return "M[I[p],r] += V[p] * F[J[p],r] * H[L[p],r]", (i, r), tensors, index
-
-
-def embedding_bag(rng):
-    tokens, words, bags, d = 11, 8, 4, 5
-    tensors = {"table": _values(rng, words, d), "weight": _values(rng, tokens)}
-    index = {"bag": (bags, (tokens,)), "word": (words, (tokens,))}
-    return "out[bag[t],d] += weight[t] * table[word[t],d]", (bags, d), tensors, index
-
-
-def moe_dispatch(rng):
-    tokens, experts, slots, d = 6, 3, 4, 5
-    tensors = {"x": _values(rng, tokens, d)}
-    index = {"token": (tokens, (experts, slots))}
-    return "inputs[e,s,d] = x[token[e,s],d]", (experts, slots, d), tensors, index
-
-
-def moe_combine(rng):
-    tokens, experts, slots, d = 6, 3, 4, 5
-    tensors = {"y": _values(rng, experts, slots, d), "gate": _values(rng, experts, slots)}
-    index = {"token": (tokens, (experts, slots))}
-    return "out[token[e,s],d] += gate[e,s] * y[e,s,d]", (tokens, d), tensors, index
-
-
-def scatter_mean(rng):
-    nodes, edges, d = 5, 12, 4
-    tensors = {"x": _values(rng, nodes, d), "weight": _values(rng, nodes)}
-    index = {"to": (nodes, (edges,)), "source": (nodes, (edges,))}
-    return "out[to[e],d] += weight[to[e]] * x[source[e],d]", (nodes, d), tensors, index
 
 
 def nested(rng):
@@ -118,41 +81,13 @@ def several_terms(rng):
     return "C[r[p],n] += 2 * V[p] * B[c[p],n] - D[p,n] + 3", (4, 3), tensors, index
 
 
-def one_table_twice(rng):
-    tensors = {"B": _values(rng, 6, 3), "D": _values(rng, 4, 3)}
-    return "s = B[c[p],n] * D[c[p],n]", (), tensors, {"c": (5, (7,))}
-
-
-def two_scatters(rng):
-    tensors = {"V": _values(rng, 4, 5)}
-    return "C[r[p],c[q]] += V[p,q]", (3, 4), tensors, {"r": (3, (4,)), "c": (4, (5,))}
-
-
-def diagonal(rng):
-    tensors = {"V": _values(rng, 4, 4)}
-    return "C[r[p,p],p] += V[p,p]", (3, 4), tensors, {"r": (3, (4, 4))}
-
-
-def one_table_for_both_dimensions(rng):
-    return "C[r[p],r[p]] += V[p]", (3, 4), {"V": _values(rng, 5)}, {"r": (4, (5,))}
-
-
-def onto_a_diagonal(rng):
-    return "C[r[p],r[p]] += V[p]", (4, 4), {"V": _values(rng, 5)}, {"r": (4, (5,))}
-
-
-def scatter_of_a_gather(rng):
-    return "C[r[p]] += B[r[p]]", (4,), {"B": _values(rng, 4)}, {"r": (4, (5,))}
-
-
 def counts(rng):
     return "C[r[p]] += 1", (5,), {}, {"r": (5, (9,))}
 
 
 PROGRAMS = [
-    spmm_coo, spmm_group_coo, spmm_block_group_coo, sparse_convolution, equivariant_product, fully_connected_product,
-    sddmm, mttkrp, embedding_bag, moe_dispatch, moe_combine, scatter_mean, nested, several_terms, one_table_twice,
-    two_scatters, diagonal, one_table_for_both_dimensions, onto_a_diagonal, scatter_of_a_gather, counts,
+    spmm_coo, spmm_group_coo, spmm_block_group_coo, sparse_convolution, equivariant_product, sddmm, mttkrp, nested,
+    several_terms, counts,
 ]  # fmt: skip
 
 

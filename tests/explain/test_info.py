@@ -117,3 +117,15 @@ def test_without_a_folder(monkeypatch):
 def test_as_a_program():
     done = subprocess.run([sys.executable, "-m", "jsparse", "info"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("versions\n  jsparse")
+
+
+def test_help_without_a_command(capsys):
+    assert command.main([]) == 0
+    assert "info" in capsys.readouterr().out
+
+
+def test_kernels_are_shown_as_a_table():
+    A = jsparse.eye(3)
+    kernels = jsparse.explain("ij,j->i", A, np.ones(3, np.float32)).kernels
+    assert repr(kernels) == "0. C[i] = A[i, j] * B[j], a dense result  64 bytes"
+    assert repr(kernels[:0]) == "()"

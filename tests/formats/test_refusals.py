@@ -1,7 +1,7 @@
 """Formats and patterns that do not exist; `refusals.txt` has the messages of the rows."""
 
 import numpy as np
-from refusals import check_refusals
+from refusals import test_refusals as test_refusals
 
 import jsparse
 from jsparse import (
@@ -22,10 +22,6 @@ from jsparse.formats.relayout import relayout_to
 
 UNIQUE_ABOVE_SINGLETON = "(i, j) -> (i : compressed, j : singleton)"
 BSR = "(i, j) -> (i floordiv 2 : dense, j floordiv 2 : compressed, i mod 2 : dense, j mod 2 : dense)"
-
-
-def test_refusals(request):
-    check_refusals(request)
 
 
 def names():

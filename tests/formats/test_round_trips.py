@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from programs.amount import amount
 from strategies import formats
 
 from jsparse.formats import Format, Pattern, Relayout
@@ -38,7 +39,7 @@ def summed(values, slots, nse):
     return out
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=amount(100, 400), deadline=None)
 @given(tensors(), st.data())
 def test_patterns(tensor, data):
     coords, values, shape = tensor
@@ -62,7 +63,7 @@ def test_patterns(tensor, data):
     assert all(not array.flags.writeable and array.dtype == np.int32 for array in pattern.arrays)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=amount(100, 400), deadline=None)
 @given(tensors(), st.data())
 def test_relayouts(tensor, data):
     coords, values, shape = tensor
@@ -84,7 +85,7 @@ def test_relayouts(tensor, data):
     np.testing.assert_array_equal(merged.gather, gather)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=amount(50, 200), deadline=None)
 @given(tensors(), st.data())
 def test_transposed_patterns_and_transposed_indices(tensor, data):
     coords, _, shape = tensor

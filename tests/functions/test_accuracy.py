@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from functions.exhaustive import EXACT, UNARY, largest_error
 from functions.measure import BOUNDS, applied, decimal_ulps, exact, function_kernel, run, ulps
+from interpreters.kernel import interpret_kernel
 
 from jsparse.compiler.backends.llvm import compile_kernel, cpu, jit, types
 from jsparse.compiler.backends.llvm.functions import FUNCTIONS
 from jsparse.compiler.kernel import Kernel
-from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.operations import OPERATIONS, meaning_of
 
 INF, NAN = math.inf, math.nan

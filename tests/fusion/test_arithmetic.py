@@ -40,12 +40,12 @@ def test_extreme_logits(scale):
     with np.errstate(invalid="ignore"):
         close_with_nan(fuse(f)(values, x), f(values, x))
     if np.isfinite(scale):
-        found = jax.grad(lambda v: squared(lambda v: fuse(f)(v, x)[0])(v))(values)
-        wanted = jax.grad(lambda v: squared(lambda v: masked_softmax(to_dense(v)) @ x)(v))(jnp.asarray(values))
+        found = jax.jit(jax.grad(lambda v: squared(lambda v: fuse(f)(v, x)[0])(v)))(values)
+        wanted = jax.jit(jax.grad(lambda v: squared(lambda v: masked_softmax(to_dense(v)) @ x)(v)))(jnp.asarray(values))
         close(found, wanted)
     elif scale < 0:
-        found = jax.grad(lambda v: squared(lambda v: fuse(f)(v, x)[0])(v))(values)
-        close_with_nan(found, jax.grad(lambda v: squared(lambda v: f(v, x)[0])(v))(values))
+        found = jax.jit(jax.grad(lambda v: squared(lambda v: fuse(f)(v, x)[0])(v)))(values)
+        close_with_nan(found, jax.jit(jax.grad(lambda v: squared(lambda v: f(v, x)[0])(v)))(values))
         assert np.isfinite(found).all()
 
 
@@ -89,7 +89,7 @@ def test_few_entries(shape, count, dynamic):
 
     wanted, slopes, _ = derivatives(dense, (0, 1, 2))((q, k, v), (q, k, v))
     close(fuse(f)(A, q, k, v), wanted)
-    close(jax.grad(lambda *x: squared(lambda *x: fuse(f)(A, *x))(*x), (0, 1, 2))(q, k, v), slopes)
+    close(jax.jit(jax.grad(lambda *x: squared(lambda *x: fuse(f)(A, *x))(*x), (0, 1, 2)))(q, k, v), slopes)
 
 
 @pytest.mark.semantics
@@ -197,5 +197,5 @@ def test_derivatives_of_trigonometric_functions():
         return (jsparse.sin(A) * jsparse.tan(A)).map(jnp.cos).sum(1)
 
     assert is_one_chain(f, x)
-    close(jax.grad(squared(fuse(f)))(x), jax.grad(squared(f))(x), 1e-4)
+    close(jax.jit(jax.grad(squared(fuse(f))))(x), jax.jit(jax.grad(squared(f)))(x), 1e-4)
     close(jax.jvp(fuse(f), (x,), (x,)), jax.jvp(f, (x,), (x,)), 1e-4)

@@ -126,12 +126,3 @@ def test_no_edges_no_features_and_matrices():
     matrix, found = graph.coalesce(S, features, "mean")
     np.testing.assert_array_equal(matrix.todense(), np.eye(3))
     np.testing.assert_array_equal(found, features)
-
-
-def test_overflow():
-    def found(source, target):
-        return graph.from_edges(source, target, WEIGHTS, shape=SHAPE, duplicates="max", nse=3)
-
-    A = jax.jit(found)(SOURCE, TARGET)
-    assert bool(A.overflowed)
-    assert np.isnan(A.values).all()

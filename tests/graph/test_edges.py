@@ -66,12 +66,6 @@ def test_from_edge_index():
     np.testing.assert_array_equal(dense(made(np.stack([SOURCE, TARGET]))), summed((6, 5)))
 
 
-def test_no_edges():
-    A = graph.from_edges([], [], nodes=3)
-    assert (A.shape, A.nse, A.dtype) == ((3, 3), 0, np.float32)
-    assert graph.from_edge_index(np.zeros((2, 0), int), nodes=0).shape == (0, 0)
-
-
 @pytest.mark.parametrize("kind", ["static", "dynamic", "coo", "csc"])
 def test_to_edges(kind):
     a = adjacency()

@@ -5,17 +5,13 @@ from types import SimpleNamespace
 import jax
 import numpy as np
 from graph.made import adjacency
-from refusals import check_refusals
+from refusals import test_refusals as test_refusals
 
 import jsparse
 from jsparse import graph
 from jsparse.errors import DTypeError, FormatError, PatternError, ShapeError
 
 KEY = jax.random.key(0)
-
-
-def test_refusals(request):
-    check_refusals(request)
 
 
 def batching():

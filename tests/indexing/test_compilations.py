@@ -3,18 +3,9 @@
 import jax
 import numpy as np
 import pytest
+from compilations import COMPILED
 
 import jsparse
-
-COMPILED = []  # grows with each program that XLA compiles
-
-
-def _listen(name, *_, **__):
-    if name == "/jax/core/compile/backend_compile_duration":
-        COMPILED.append(name)
-
-
-jax.monitoring.register_event_duration_secs_listener(_listen)
 
 
 def sample(format, **options):
@@ -43,8 +34,6 @@ def test_static_patterns(format):
     A = sample(format)
     indexed(A, 0)
     A.at_coords([[1], [2]])
-    assert jax.jit(lambda x: x + 1)(1) == 2
-    assert COMPILED  # the listener works
     before = len(COMPILED)
     for n in range(1, 6):
         jax.block_until_ready(indexed(A, n))

@@ -3,14 +3,10 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from refusals import check_refusals
+from refusals import test_refusals as test_refusals
 
 import jsparse
 from jsparse import DTypeError, LeafError, NotYetSupportedError, PatternError, ShapeError, SparseTensor
-
-
-def test_refusals(request):
-    check_refusals(request)
 
 
 def both(dense):

@@ -90,13 +90,6 @@ def test_derivatives_and_batches_over_indices(dense, dynamic):
     )
 
 
-def test_overflow(dense):
-    A = jsparse.asarray(dense)
-    taken = jax.jit(lambda rows: A.take(rows, 0, nse=2))(jnp.array([0, 2]))
-    assert taken.overflowed
-    assert np.isnan(taken.values).all()
-
-
 def test_vectors():
     v = jsparse.asarray(np.array([0, 3, 0, 5], np.float32))
     np.testing.assert_array_equal(v.take([3, 0]).todense(), [5, 0])

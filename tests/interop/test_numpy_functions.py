@@ -1,13 +1,21 @@
 """Functions of numpy and jax.numpy that are given a SparseTensor: ours, or an error that names ours."""
 
+import ast
+import inspect
+import re
 import subprocess
 import sys
 
+import jax
+import jax.experimental.sparse.linalg
+import jax.numpy as jnp
+import jax.scipy.sparse.linalg
 import numpy as np
 import pytest
 
 import jsparse
 from jsparse import SparseTensor
+from jsparse.tensor import unsupported
 
 X = np.array([[0, 2, 0], [1, 0, 3], [0, 0, 0], [4, 5, 6]], np.float32)
 A = jsparse.asarray(X)
@@ -55,6 +63,31 @@ def test_equality_is_of_elements():
     assert np.array_equal(A, X)
     assert not np.array_equal(A, A + A)
     assert np.allclose(A, A.asformat("coo"))
+
+
+def test_advice_names_calls_that_our_functions_take():
+    """For every function of jax.numpy whose name we have, and a few of them are run as they are written."""
+    names = [
+        name for name in dir(jnp) if callable(getattr(jsparse, name, None)) and not isinstance(getattr(jnp, name), type)
+    ]
+    for name in [*names, "cumsum", "linalg.norm"]:
+        advice = unsupported._counterpart(name).removesuffix("; or ")
+        call = ast.parse(advice, mode="eval").body
+        function = getattr(jsparse, call.func.attr)
+        inspect.signature(function).bind(*call.args)
+        if name in ("where", "dot", "maximum", "stack", "concatenate", "einsum", "exp", "linalg.norm"):
+            eval(advice, {"jsparse": jsparse, "A": A, "B": A.T @ A if name == "einsum" else A, "b": ROW})
+
+
+def test_solvers_are_named_and_run():
+    advice = unsupported._counterpart("jnp.linalg.solve")
+    S, b = jsparse.asarray(np.diag([2, 3, 4]).astype(np.float32)).to_bcsr(), ROW
+    scope = {"jax": jax, "S": S, "b": b, "A": jsparse.asarray(S)}
+    calls = re.findall(r"jax\.[\w.]+\([^)]*\)", advice)
+    for call in calls:
+        x = eval(call, scope)
+        np.testing.assert_allclose(x[0] if isinstance(x, tuple) else x, ROW / [2, 3, 4], rtol=1e-5)
+    assert len(calls) == 2
 
 
 def test_packages_that_need_extras_are_found_on_first_use():

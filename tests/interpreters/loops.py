@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 from interpreters.levels import entries_of
+from interpreters.scalars import NUMPY, as_stored, evaluate
 from numpy.typing import NDArray
 
 from jsparse.compiler.loops.domain import (
@@ -46,7 +47,7 @@ from jsparse.compiler.loops.nest import (
 )
 from jsparse.compiler.loops.nest import Sequence as Sequence_
 from jsparse.compiler.problem import Dense, Positions
-from jsparse.compiler.scalar import NUMPY, Scalar, accesses_of, as_stored, evaluate
+from jsparse.compiler.scalar import Scalar, accesses_of
 from jsparse.compiler.semiring import Monoid
 from jsparse.notation.assignment import Access
 

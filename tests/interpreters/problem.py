@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 from interpreters.levels import entries_of
+from interpreters.scalars import NUMPY, as_stored, evaluate
 from numpy.typing import NDArray
 
 from jsparse.compiler.problem import Dense, Positions, Problem, StorageType
-from jsparse.compiler.scalar import NUMPY, Number, Scalar, as_stored, evaluate
+from jsparse.compiler.scalar import Number, Scalar
 from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["interpret_listing", "interpret_problem"]

@@ -8,8 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.sparse
 
 import jsparse
+from jsparse.errors import FileFormatError, ShapeError
 from jsparse.io.npz import _digest
 
 DENSE = np.arange(30, dtype=np.float32).reshape(5, 6) % 4
@@ -277,3 +279,30 @@ def test_index_arrays_of_64_bits(tmp_path):
         jsparse.save(tmp_path / "B.npz", A.dynamic())
     with pytest.raises(jsparse.DTypeError, match="jax_enable_x64"):
         jsparse.load(tmp_path / "B.npz")
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr", "dia"])
+def test_archives_of_scipy(kind, tmp_path):
+    matrix = scipy.sparse.random_array((6, 8), density=0.4, rng=0, dtype=np.float32).asformat(kind)
+    scipy.sparse.save_npz(tmp_path / "matrix.npz", matrix)
+    tensor = jsparse.load(tmp_path / "matrix.npz", format="coo")
+    assert tensor.format.name == "coo"
+    np.testing.assert_array_equal(tensor.todense(), matrix.toarray())
+    with pytest.raises(ShapeError, match="it has"):
+        jsparse.load(tmp_path / "matrix.npz", shape=(8, 6))
+
+
+@pytest.mark.parametrize("damage", ["pointers", "columns", "format", "pickle"])
+def test_damaged_archives_of_scipy_are_refused(damage, tmp_path):
+    arrays = {
+        "format": np.array(b"csr"), "shape": np.array([3, 4]), "data": np.ones(3),
+        "indices": np.array([0, 1, 2]), "indptr": np.array([0, 1, 2, 3]),
+    }  # fmt: skip
+    changes = {
+        "pointers": ("indptr", np.array([0, 1000, 2, 3])), "columns": ("indices", np.array([0, 1, 4])),
+        "format": ("format", np.array(b"random")), "pickle": ("data", np.array([1, "a", None], object)),
+    }  # fmt: skip
+    name, value = changes[damage]
+    np.savez(tmp_path / "matrix.npz", **(arrays | {name: value}))
+    with pytest.raises(FileFormatError):
+        jsparse.load(tmp_path / "matrix.npz")

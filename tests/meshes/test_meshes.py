@@ -10,13 +10,12 @@ import pytest
 FOLDER = Path(__file__).parent / "on_four_devices"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("file", sorted(path.name for path in FOLDER.glob("check_*.py")))
 def test_four_devices(file):
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     environment |= {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    # Programs share no context of MLIR here, as they do in other tests: XLA asks for programs while it compiles one.
-    options = ["-q", "-p", "no:cacheprovider", "--no-header", "--noconftest"]
-    command = [sys.executable, "-m", "pytest", *options, str(FOLDER / file)]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header", str(FOLDER / file)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1800, check=False)
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]

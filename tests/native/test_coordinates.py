@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from programs.amount import amount
 
 from jsparse.base import _native
 
@@ -27,7 +28,7 @@ def tuples(draw: st.DrawFn) -> tuple[list[np.ndarray], list[int]]:
     return keys, sizes
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=amount(75, 300), deadline=None)
 @given(tuples())
 def test_lexsort(case: tuple[list[np.ndarray], list[int]]) -> None:
     keys, sizes = case

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from programs.amount import amount
 
 from jsparse.base import _native
 from jsparse.compiler.runtime.routine import Routine, parameters
@@ -89,7 +90,7 @@ def test_random_words_are_those_of_jax() -> None:
     assert found == [word for words in words_of(key, 5, 3) for word in words]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=amount(50, 200), deadline=None)
 @example([], [], 5, 0)
 @example([3, 3, 9], [3, 1, -1, 1, 2], 5, 4)
 @given(
@@ -118,6 +119,7 @@ def test_leading_numbers_without_room_are_dropped() -> None:
     np.testing.assert_array_equal(kept, [4, 2])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("x64", [False, True])
 @pytest.mark.parametrize("count", [0, 1, 10])
 def test_draws_by_xla(count: int, x64: bool) -> None:
@@ -132,6 +134,7 @@ def test_draws_by_xla(count: int, x64: bool) -> None:
         np.testing.assert_array_equal(found, drawn(key, sizes, count))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("leading", [[], [3, 3, 9, 0], [5]])
 @pytest.mark.parametrize("numbers", [[], [3, 1, -1, 1, 2, 0, 4, 9, 2]])
 @pytest.mark.parametrize("room", [4, 5, 9])

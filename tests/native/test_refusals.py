@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from native import kernels
 from native.level_reference import DENSE, RANGE, SINGLETON
-from refusals import check_refusals
+from refusals import test_refusals as test_refusals
 
 from jsparse import asarray
 from jsparse.base import _native
@@ -14,10 +14,6 @@ from jsparse.primitives.execute import make_plan
 from jsparse.primitives.kernel import kernel_p
 
 CSR = [(0, 0, 1, 1000), (1, 1, 1, 70_000)]
-
-
-def test_refusals(request):
-    check_refusals(request)
 
 
 def assembly():

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from native import reference
+from programs.amount import amount
 from strategies import formats
 
 from jsparse.base import _native
@@ -64,7 +65,7 @@ def random_coords(rng: np.random.Generator, type_: PatternType, n: int, dtype: t
     return np.where(outside, rng.integers(-3, 9, coords.shape), coords).astype(dtype)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=amount(100, 400), deadline=None)
 @given(types(), st.integers(0, 60), st.integers(0, 2**32 - 1), st.booleans(), st.booleans())
 def test_assemble(type_: PatternType, n: int, seed: int, wide: bool, wide_coords: bool) -> None:
     coords = random_coords(np.random.default_rng(seed), type_, n, np.int64 if wide_coords else np.int32)
@@ -76,7 +77,7 @@ def test_assemble(type_: PatternType, n: int, seed: int, wide: bool, wide_coords
 OVERFLOWED = "(i, j, k, l, m) -> (i : dense, j : dense, k : compressed(nonunique), l : range, m : range)"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=amount(75, 300), deadline=None)
 @example(PatternType((1, 1, 2, 2, 1), Format.of(OVERFLOWED, 5), 1), 6, 0)
 @given(types(), st.integers(0, 60), st.integers(0, 2**32 - 1))
 def test_expand_and_validate_assembled_arrays(type_: PatternType, n: int, seed: int) -> None:
@@ -100,7 +101,7 @@ def test_expand_and_validate_assembled_arrays(type_: PatternType, n: int, seed: 
         np.testing.assert_array_equal(copy, array)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=amount(50, 200), deadline=None)
 @given(
     types(), st.sampled_from(["f2", "f4", "f8", "c8", "c16", "?", "i1", "i2", "i4", "i8"]), st.integers(0, 2**32 - 1)
 )

@@ -13,7 +13,7 @@ N, M, F, G = 9, 7, 5, 3
 KINDS = ["static", "dynamic", "pattern"]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("out", [3, 8])
 @pytest.mark.parametrize("kind", KINDS)
 def test_gcn(kind, out):
@@ -29,7 +29,7 @@ def test_gcn_without_loops_and_factors():
     assert (np.asarray(found)[1] == 0).all()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("reduction", ["sum", "mean", "max", "min", "std"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_aggregate(kind, reduction):
@@ -49,7 +49,7 @@ def test_several_reductions():
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("out", [3, 8])
 @pytest.mark.parametrize("reduction", ["sum", "mean", "max"])
 @pytest.mark.parametrize("kind", KINDS)
@@ -79,6 +79,7 @@ def test_sage_by_pooling():
     check(layer, formula, a, "static", normal(1, N, F), normal(2, F, 4), normal(3, 4), normal(4, 4, G), normal(5, F, G))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_gin(kind):
     def mlp(w, v):
@@ -93,7 +94,7 @@ def test_gin(kind):
     check(layer, formula, weights(N, N), kind, normal(1, N, F), normal(2, F, 4), normal(3, 4, G), jnp.float32(0.3))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("normalize", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_rgcn(kind, normalize):
@@ -108,6 +109,7 @@ def test_rgcn(kind, normalize):
     check(layer, formula, weights(3, N, M), kind, *parameters)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_rgcn_with_blocks(kind):
     def layer(graph, x, w):
@@ -151,6 +153,6 @@ def test_attention_pooling():
     np.testing.assert_allclose(found[0], jax.nn.softmax(scores[:2]) @ x[:2], rtol=1e-5)
     np.testing.assert_allclose(found[2], jax.nn.softmax(scores[2:5]) @ x[2:5], rtol=1e-5)
     assert (np.asarray(found)[1] == 0).all()
-    slopes = jax.grad(lambda s: jsparse.nn.attention_pool(x, s, graph_of_node, 3)[0].sum())(scores)
+    slopes = jax.jit(jax.grad(lambda s: jsparse.nn.attention_pool(x, s, graph_of_node, 3)[0].sum()))(scores)
     expected = jax.grad(lambda s: (jax.nn.softmax(s) @ x[:2]).sum())(scores[:2])
     np.testing.assert_allclose(slopes[:2], expected, rtol=1e-4, atol=1e-6)

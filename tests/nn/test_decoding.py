@@ -37,7 +37,7 @@ def step(layer, x):
     return layer(x, decode=True)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mask", [MASK, RUNS], ids=["global", "runs"])
 @pytest.mark.parametrize("options", [{}, {"num_kv_heads": 2, "max_distance": 3}, {"dropout_rate": 0.5}], ids=str)
 def test_encoders_of_nnx(mask, options):
@@ -69,6 +69,7 @@ def test_a_prompt_in_one_call(mask, options, lengths):
         assert int(encoder.blocks[0].attention.cache_index[...]) == first
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("heads", [False, True])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_prompts_on_masks_of_all_kinds(heads, dynamic):
@@ -104,6 +105,7 @@ def test_the_rows_of_a_prompt_have_room_for_their_entries_alone():
     assert (rows.shape, rows.nse) == ((100, 400), longest)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mask", [MASK, RUNS], ids=["global", "runs"])
 @pytest.mark.parametrize("options", [{}, {"num_kv_heads": 2, "max_distance": 3}], ids=str)
 def test_sequences_that_are_shorter_than_the_mask(mask, options):

@@ -28,7 +28,7 @@ def spread(features, a, loops):
     return jnp.where(jnp.eye(len(a), dtype=bool)[:, :, None], means[:, None], whole)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("concat", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 def test_gat(kind, concat):
@@ -43,6 +43,7 @@ def test_gat(kind, concat):
     check(layer, formula, weights(N, N), kind, *parameters, weighted=False)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_gat_between_two_sets(kind):
     a = weights(N, M)
@@ -111,6 +112,7 @@ def test_gat_with_features_of_edges(kind, loops):
     check(layer, formula, a, kind, normal(1, N, F), *kernels, *of_edges, weighted=False)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_gatv2(kind):
     def layer(graph, x, w, v, a, b):
@@ -141,7 +143,7 @@ def test_gatv2_between_two_sets_with_features_of_edges():
     check(layer, formula, a, "static", normal(1, M, F), normal(2, N, 3), *kernels, weighted=False)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gated", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 def test_transformer(kind, gated):

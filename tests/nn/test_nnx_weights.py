@@ -1,9 +1,9 @@
 """NNX layers with sparse kernels and sparse attention: training, other patterns, states."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from compilations import COMPILED
 
 nnx = pytest.importorskip("flax.nnx")
 optax = pytest.importorskip("optax")
@@ -75,17 +75,6 @@ def test_rewiring_keeps_the_number_of_entries_and_compiles_nothing() -> None:
         grown = places(layer) & ~kept
         assert candidates[grown].min() >= np.sort(candidates.ravel())[-grown.sum()]
     assert traces == 1
-
-
-COMPILED = []  # grows with each program that XLA compiles
-
-
-def _listen(name, *_, **__):
-    if name == "/jax/core/compile/backend_compile_duration":
-        COMPILED.append(name)
-
-
-jax.monitoring.register_event_duration_secs_listener(_listen)
 
 
 @pytest.mark.parametrize("jitted", [False, True])

@@ -5,17 +5,13 @@ import operator
 import jax
 import jax.numpy as jnp
 import numpy as np
-from refusals import check_refusals
+from refusals import test_refusals as test_refusals
 
 import jsparse
 from jsparse import DTypeError, FormatError, NotYetSupportedError, Pattern, PatternError, ShapeError, pattern
 from jsparse.pattern import RUNS
 
 KEY = jax.random.key(0)
-
-
-def test_refusals(request):
-    check_refusals(request)
 
 
 def constructors():

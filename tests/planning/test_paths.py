@@ -13,7 +13,7 @@ from jsparse.compiler.schedule.degrees import common_share, share_of_closed_path
 from jsparse.planning import planner
 from jsparse.planning.path.estimates import Cells, Degrees, skew
 from jsparse.planning.path.prices import nest
-from jsparse.planning.path.search import _Search, contraction_path
+from jsparse.planning.path.search import _PathSearch, contraction_path
 from jsparse.planning.plan import DenseOutput, OnPattern
 from jsparse.planning.planned import plan_einsum
 
@@ -95,7 +95,7 @@ def test_triangles_of_a_band_are_priced(monkeypatch):
     asked = []
     monkeypatch.setattr(planner, "contraction_path", lambda *args: asked.append(args) or ())
     jsparse.einsum("ij,jk,ki->", A, B, C)
-    found = _Search(*asked[0])
+    found = _PathSearch(*asked[0])
     _, tuples = nest(CPU, found.items, (), found.estimates, False)
     ones = [whole(x.pattern).astype(np.int64) for x in (A, B, C)]
     assert tuples == pytest.approx(np.trace(ones[0] @ ones[1] @ ones[2]), rel=0.1)
@@ -405,7 +405,7 @@ def test_results_keep_what_is_known_of_where_their_operands_meet(monkeypatch):
     asked = []
     monkeypatch.setattr(planner, "contraction_path", lambda *args: asked.append(args) or ())
     jsparse.einsum("ik,lk,lk->il", uniform(3, n), A, B)
-    found = _Search(*asked[0])
+    found = _PathSearch(*asked[0])
     first, second, third = found.items
     _, merged = found._step((first, second), found.items)
     assert [item.members for item in merged.within] == [first.members, second.members]

@@ -37,7 +37,7 @@ def leaves(found):
     return [np.asarray(found.todense() if isinstance(found, SparseTensor) else found)]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8", "complex64"])
 @pytest.mark.parametrize("kind", ["csr", "csc", "coo"])

@@ -4,13 +4,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from interpreters.scalars import evaluate
 
 from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.lower.lower import lower
 from jsparse.compiler.problem import Dense, Problem, TensorType
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
-from jsparse.compiler.scalar import Apply, Number, Scalar, evaluate
+from jsparse.compiler.scalar import Apply, Number, Scalar
 from jsparse.compiler.schedule import build_loops
 from jsparse.compiler.schedule.search.statements import plan_statements
 from jsparse.compiler.statement import Statement

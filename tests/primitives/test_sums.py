@@ -121,17 +121,6 @@ def test_batches(axes):
     np.testing.assert_array_equal(found, jax.vmap(lambda x, y: dense_difference(A, B, x, y), axes)(*given))
 
 
-def test_a_batch_of_patterns():
-    batch = [drawn(ROWS, COLUMNS) for _ in range(3)]
-
-    def product(dense, x, y):
-        sparse = jsparse.asarray(dense, dynamic=True, nse=ROWS * COLUMNS)
-        return difference(sparse, jsparse.asarray(B), x, y)
-
-    found = jax.jit(jax.vmap(product, (0, None, None)))(jnp.asarray(batch), X, Y)
-    np.testing.assert_array_equal(found, [dense_difference(one, B, X, Y) for one in batch])
-
-
 def test_dynamic_patterns_and_overflow():
     a, b = dynamic(A), dynamic(B, "csc")
     np.testing.assert_array_equal(jax.jit(difference)(a, b, X, Y), dense_difference(A, B, X, Y))

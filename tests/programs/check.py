@@ -11,6 +11,7 @@ import jax
 import numpy as np
 import pytest
 from fusion.chains import RandomChain
+from interpreters.scalars import as_stored
 from programs.assembly_runs import assemblies, columns_of
 from programs.case import Case
 from programs.compositions import has_composed
@@ -29,7 +30,6 @@ from jsparse import Pattern
 from jsparse.compiler.backends import BACKENDS
 from jsparse.compiler.backends.llvm.jit import Llvm
 from jsparse.compiler.dtypes import is_complex, part
-from jsparse.compiler.scalar import as_stored
 from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask
 from jsparse.planning.plan import AssembledPattern, DenseOutput, SumOfProducts
 from jsparse.planning.planned import plan_einsum

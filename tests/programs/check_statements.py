@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from interpreters.kernel import interpret_kernel
 from interpreters.loops import interpret_loops
 from interpreters.problem import interpret_problem
 from programs.statements import RandomStatements
 
 from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel
-from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.loops.nest import LoopNest, assignments
 from jsparse.compiler.lower.lower import lower
 from jsparse.compiler.lower.workspaces import array_names

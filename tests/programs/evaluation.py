@@ -9,10 +9,10 @@ from string import ascii_letters
 
 import jax
 import numpy as np
+from interpreters.scalars import as_stored
 from programs.program import DenseOperand, SparseOperand, is_wide, promoted, reached_by
 
 import jsparse
-from jsparse.compiler.scalar import as_stored
 from jsparse.notation import parse_statement
 from jsparse.planning.planned import Planned, plan_statement
 

@@ -8,15 +8,15 @@ from functools import cached_property
 from math import prod
 
 import numpy as np
+from interpreters.kernel import interpret_kernel
 from interpreters.loops import interpret_loops
 from interpreters.problem import interpret_problem
+from interpreters.scalars import as_stored
 
 from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel
-from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.lower.lower import lower
 from jsparse.compiler.problem import Dense, Problem, TensorType
-from jsparse.compiler.scalar import as_stored
 from jsparse.compiler.schedule import Schedule, build_loops
 from jsparse.formats import Relayout
 

@@ -11,12 +11,12 @@ from math import prod
 import jax
 import jax.numpy as jnp
 import numpy as np
+from interpreters.scalars import as_stored
 from programs.evaluation import Evaluation, Leaf, result_source
 from programs.grid import add, axes, read
 from programs.program import DenseOperand, SparseOperand, is_wide
 
 import jsparse
-from jsparse.compiler.scalar import as_stored
 from jsparse.notation import parse_statement
 from jsparse.ops.evaluate import plan_sum
 from jsparse.planning.planned import Planned

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from interpreters.kernel import interpret_kernel
 from interpreters.loops import interpret_listing
 from interpreters.problem import interpret_listing as define_listing
 from programs.host import POISON, HostRun, moved, poisoned
@@ -16,7 +17,6 @@ from jsparse import Pattern
 from jsparse.base import _native
 from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.kernel import Kernel
-from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.loops.nest import MAX_CHUNKS
 from jsparse.compiler.lower.lower import lower
 from jsparse.compiler.output_kind import Coordinates, Count, Write

@@ -9,11 +9,11 @@ from functools import cached_property
 import jax
 import jax.numpy as jnp
 import numpy as np
+from interpreters.scalars import NUMPY, as_stored
 from stored import closure
 
 import jsparse
 from jsparse import Format
-from jsparse.compiler.scalar import NUMPY, as_stored
 from jsparse.compiler.semiring import Semiring, semiring_named
 
 __all__ = ["DenseOperand", "Program", "SparseOperand", "by_semiring", "promoted", "reached_by", "representable"]

@@ -14,7 +14,7 @@ from jsparse.compiler.cpu_model import CPU
 from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule import Plan, Schedule
-from jsparse.compiler.schedule.prices.cost import estimate
+from jsparse.compiler.schedule.prices.cost import Prices
 from jsparse.compiler.schedule.search.candidates import candidates
 from jsparse.compiler.schedule.search.cheapest import plan_as
 from jsparse.compiler.schedule.search.statements import narrow_sums, with_unrounded
@@ -72,12 +72,12 @@ def _written_out(candidate: Summary) -> Summary | None:
 
 def planned(chosen: Summary, known: tuple[Pattern, ...]) -> Plan:
     """The plan of a candidate, with an unrounded target where it needs one."""
-    plan = plan_as(chosen, estimate(chosen, known), known)
+    plan = plan_as(chosen, Prices(known).of(chosen), known)
     narrow = narrow_sums(plan.problem, plan.schedule)
     if not narrow:
         return plan
     chosen = chosen.on(with_unrounded(chosen.problem, narrow))
-    return plan_as(chosen, estimate(chosen, known), known)
+    return plan_as(chosen, Prices(known).of(chosen), known)
 
 
 def can_split(plan: Plan) -> bool:

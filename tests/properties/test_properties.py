@@ -71,7 +71,7 @@ def test_changed_leaves_are_refused(kind, change):
                 operation.of_tensors(given)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("kind", ["static", "dynamic"])
 @pytest.mark.parametrize("operation", OF_TENSORS, ids=str)
 def test_outside_of_jit(operation, kind):

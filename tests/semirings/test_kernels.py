@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from compiler.cases import CASES
+from interpreters.kernel import interpret_kernel
 
 from jsparse import JsparseError
 from jsparse.base import _native
@@ -13,7 +14,6 @@ from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.dtypes import Type
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel.algebra import const
-from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.kernel.nodes import (
     Binary,
     Buffer,

@@ -9,7 +9,6 @@ import pytest
 from semirings.cases import FLOATS, FORMATS, matrix, reference
 
 import jsparse
-from jsparse import SparseTensor
 
 X = np.random.default_rng(1).integers(-4, 5, (9, 70)).astype(np.float32)
 x = X[:, 0]
@@ -17,17 +16,6 @@ x = X[:, 0]
 
 def same(got, want):
     np.testing.assert_array_equal(np.asarray(got), want)
-
-
-def same_sparse(got, want):
-    """Check a sparse result. Elements without an entry have no product in the reference."""
-    assert isinstance(got, SparseTensor)
-    got = got.static()
-    at = tuple(np.asarray(got.to_coords()[0]))
-    same(got.values, want[at])
-    left = np.isfinite(want)
-    left[at] = False
-    assert not left.any()
 
 
 @pytest.mark.sampled(2)
@@ -44,23 +32,6 @@ def test_products_with_dense_operands(name, format):
     same(einsum("ij,j,ik->k", A, x, X[:7]), reference(name, "ij,j,ik->k", A, x, X[:7]))
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("name", FLOATS)
-@pytest.mark.parametrize("format", FORMATS[:5])
-def test_sparse_results(name, format):
-    A, B, M = matrix(format), matrix("csr", seed=1), matrix("coo", seed=2)
-    einsum = partial(jsparse.einsum, semiring=name)
-    same_sparse(einsum("ij,kj->ik", A, B), reference(name, "ij,kj->ik", A, B))
-    same_sparse(einsum("ij,ij->ij", A, B), reference(name, "ij,ij->ij", A, B))
-    same_sparse(einsum("ij,i->ij", A, x[:7]), reference(name, "ij,i->ij", A, x[:7]))
-    same_sparse(einsum("ij,kj->ik", A, B, out_format="csc"), reference(name, "ij,kj->ik", A, B))
-    same(einsum("ij,kj->ik", A, B, out_format="dense"), reference(name, "ij,kj->ik", A, B))
-    Y = X[:, :7]
-    sampled = einsum("ik,kj->ij", Y[:7], Y.T[:7, :9], out_format=M)
-    want = reference(name, "ik,kj->ij", Y[:7], Y.T[:7, :9])
-    same(sampled.values, want[tuple(np.asarray(M.to_coords()[0]))])
-
-
 @pytest.mark.parametrize("name", FLOATS)
 def test_entries_of_a_given_pattern_without_products_are_the_semirings_zero(name):
     A, B, M = matrix(), matrix(seed=1), matrix(seed=2)
@@ -68,15 +39,6 @@ def test_entries_of_a_given_pattern_without_products_are_the_semirings_zero(name
     want = reference(name, "ij,ij->ij", A, B)[tuple(np.asarray(M.to_coords()[0]))]
     assert np.isinf(want).any()
     same(got.values, want)
-
-
-@pytest.mark.parametrize("name", FLOATS)
-def test_three_sparse_operands(name):
-    A, B, C = (matrix(shape=(12, 12), seed=seed) for seed in range(3))
-    same_sparse(jsparse.einsum("ij,jk,kl->il", A, B, C, semiring=name), reference(name, "ij,jk,kl->il", A, B, C))
-    V = np.random.default_rng(2).integers(-3, 4, (12, 12)).astype(np.float32)
-    same_sparse(jsparse.einsum("ij,jk,kl->il", A, V, B, semiring=name), reference(name, "ij,jk,kl->il", A, V, B))
-    same(jsparse.einsum("ij,jk,kl->il", V, V, A, semiring=name), reference(name, "ij,jk,kl->il", V, V, A))
 
 
 @pytest.mark.sampled(3)

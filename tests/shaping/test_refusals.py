@@ -2,15 +2,11 @@
 
 import jax
 import numpy as np
-from refusals import check_refusals
+from refusals import test_refusals as test_refusals
 from relocations import integers
 
 import jsparse
 from jsparse import DTypeError, FormatError, LeafError, NotYetSupportedError, PatternError, ShapeError, SparseTensor
-
-
-def test_refusals(request):
-    check_refusals(request)
 
 
 def axes(dense):

@@ -7,19 +7,10 @@ import jax
 import numpy as np
 import pytest
 import scipy.sparse
+from compilations import COMPILED
 
 import jsparse
 from jsparse import SparseTensor
-
-COMPILED = []  # grows with each program that XLA compiles
-
-
-def _listen(name, *_, **__):
-    if name == "/jax/core/compile/backend_compile_duration":
-        COMPILED.append(name)
-
-
-jax.monitoring.register_event_duration_secs_listener(_listen)
 
 
 def matrix(n, format="csr"):

@@ -26,7 +26,7 @@ def dense(shape, density, dtype=np.float32):
     return ((rng.random(shape) < density) * rng.integers(1, 9, shape)).astype(dtype)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("format", FORMATS)
 def test_values_and_gradients(format, shape):
@@ -153,7 +153,7 @@ def agrees(one, other):
     return not isinstance(one, type) or one is other
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("format", ["bsr(2, 2)", "bsr(4, 3)", "ell", "hyb"])
 @pytest.mark.parametrize("module", test_empty_calls.MODULES)
 def test_every_public_function_agrees_with_csr(module, format):

@@ -112,19 +112,6 @@ def test_conversions(case):
     np.testing.assert_array_equal(dense(C.with_values(found)), (np.ones((D.shape[0], 3)) @ X.T) * (D != 0))
 
 
-@pytest.mark.sampled(2)
-def test_products_with_other_patterns(case):
-    D, A = case
-    E = draw(*D.shape)
-    C = jsparse.asarray(E)
-    np.testing.assert_array_equal(jsparse.einsum("ij,kj->ik", C, A, out_format="dense"), E @ D.T)
-    np.testing.assert_array_equal(dense(jsparse.einsum("ij,kj->ik", C.dynamic(), A.static(), nse=200)), E @ D.T)
-    np.testing.assert_array_equal(dense(jsparse.einsum("ij,kj->ik", A, A, nse=400)), D @ D.T)
-    Q, K = draw(D.shape[0], 3), draw(D.shape[1], 3)
-    found = jsparse.einsum("if,jf->ij", Q, K, out_format=A)
-    np.testing.assert_array_equal(dense(found), (Q @ K.T) * stored(A))
-
-
 @pytest.mark.parametrize("format", ["bsr(2, 4)", "block_group_coo(2, 2, 2)", "group_coo(2)"])
 def test_a_capacity_that_is_exceeded_in_a_program(format):
     C = jsparse.asarray(draw(8, 12)).dynamic()

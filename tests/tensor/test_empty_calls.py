@@ -205,7 +205,7 @@ def test_every_public_function_has_a_call(module):
     assert public - NOT_CALLED <= set(MODULES[module])
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("call", CALLS)

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from programs.amount import amount
 
 from jsparse.convert.creation import asarray
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -13,7 +14,7 @@ SIZES = st.sampled_from([0, 1, 2, 3, 5, 7])
 KINDS = ["csr", "csc", "coo", "bsr", "dia", "dok", "lil"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=amount(40, 150), deadline=None)
 @given(st.lists(SIZES, min_size=1, max_size=4), st.sampled_from([0, 0.1, 0.5, 1]), st.integers(0, 99), st.data())
 def test_dense_round_trips(shape, density, seed, data):
     rng = np.random.default_rng(seed)
@@ -129,14 +130,6 @@ def test_scipy_csr_that_is_not_canonical():
     np.testing.assert_array_equal(A.todense(), [[2, 0, 1], [0, 7, 0]])
     assert A.nse == 3
     np.testing.assert_array_equal(x.indices[:4], [2, 0, 1, 1])
-
-
-def test_scipy_is_not_shared(dense):
-    x = scipy.sparse.csr_array(dense)
-    A = asarray(x)
-    x.data[:] = -1
-    x.indices[:] = 0
-    np.testing.assert_array_equal(A.todense(), dense)
 
 
 def test_scipy_of_one_dimension():

@@ -13,33 +13,9 @@ from jsparse.convert.creation import asarray
 from jsparse.errors import JsparseError, PatternError, ShapeError
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-FORMATS = ["csr", "csc", "coo", "dcsr", "dcsc", "(i, j) -> (i : compressed, j : dense)"]
-
 
 def integers(*shape):
     return np.random.default_rng(1).integers(-4, 5, shape).astype(np.float32)
-
-
-@pytest.mark.parametrize("shape", [(7,), (7, 3), (2, 7, 3), (4, 2, 7, 3)])
-@pytest.mark.parametrize("make", [np.asarray, jnp.asarray])
-def test_matmul(dense, shape, make):
-    x = integers(*shape)
-    np.testing.assert_array_equal(asarray(dense) @ make(x), dense @ x)
-
-
-@pytest.mark.parametrize("shape", [(5,), (3, 5), (2, 3, 5)])
-@pytest.mark.parametrize("make", [np.asarray, jnp.asarray])
-def test_matmul_from_the_left(dense, shape, make):
-    x = integers(*shape)
-    np.testing.assert_array_equal(make(x) @ asarray(dense), x @ dense)
-
-
-def test_matmul_of_a_vector_and_of_a_batch():
-    v, x = integers(6), integers(6, 2)
-    np.testing.assert_array_equal(asarray(v) @ x, v @ x)
-    np.testing.assert_array_equal(asarray(v) @ v, v @ v)
-    batch = integers(2, 3, 6)
-    np.testing.assert_array_equal(asarray(batch) @ x, batch @ x)
 
 
 BATCHES = [(), (1,), (3,), (1, 1), (2, 1), (1, 3), (2, 3), None]  # None: the operand is a vector
@@ -56,6 +32,7 @@ def test_matmul_broadcasts(left):
         x, y = [(asarray(a), b), (a, asarray(b)), (asarray(a), asarray(b))][n % 3]
         found = x @ y
         assert found.shape == (a @ b).shape
+        assert n % 3 != 2 or isinstance(found, SparseTensor) == (found.ndim > 1)  # of two sparse operands
         np.testing.assert_array_equal(found.todense() if isinstance(found, SparseTensor) else found, a @ b)
 
 
@@ -149,15 +126,6 @@ def test_conjugates(dense):
     A = asarray(dense) * (1 + 2j)
     np.testing.assert_array_equal(A.conj().todense(), dense * (1 - 2j))
     assert (B := asarray(dense)).conj() is B
-
-
-def test_two_tensors_on_one_pattern(dense):
-    for A in (asarray(dense), asarray(dense, dynamic=True, nse=30)):
-        B = 2 * A
-        np.testing.assert_array_equal((A + B).todense(), 3 * dense)
-        np.testing.assert_array_equal((A - B).todense(), -dense)
-        np.testing.assert_array_equal((A * B).todense(), 2 * dense**2)
-        assert (A + B).pattern is A.pattern
 
 
 @pytest.mark.parametrize("maker", [scipy.sparse.csr_array, scipy.sparse.csc_matrix, scipy.sparse.coo_array])
@@ -263,51 +231,6 @@ def test_broadcasting_of_sparse_with_sparse(left):
             np.testing.assert_array_equal(mask(f(A, B)), mask(A) | mask(B))
 
 
-@pytest.mark.sampled
-@pytest.mark.parametrize("a", FORMATS)
-def test_sums_and_products_of_formats(dense, a):
-    other = np.roll(dense, 1, 1)
-    for b in sample(FORMATS, (FORMATS.index(a) + 1) % 3, 3):
-        A, B = asarray(dense, a), asarray(other, b)
-        for found, expected in [(A + B, dense + other), (A - B, dense - other), (A * B, dense * other)]:
-            assert isinstance(found, SparseTensor)
-            np.testing.assert_array_equal(found.todense(), expected)
-        np.testing.assert_array_equal(mask(A + B), mask(A) | mask(B))
-        np.testing.assert_array_equal(mask(A * B), mask(A) & mask(B))
-        np.testing.assert_array_equal((A @ B.T).todense(), dense @ other.T)
-        np.testing.assert_array_equal((A + B.T.T - B).todense(), dense)
-
-
-def test_matmul_of_two_sparse_tensors():
-    for left, right in [
-        ((5,), (5,)),
-        ((5,), (5, 4)),
-        ((3, 5), (5,)),
-        ((3, 5), (5, 4)),
-        ((2, 3, 5), (5, 4)),
-        ((2, 3, 5), (5,)),
-        ((5,), (2, 5, 4)),
-        ((3, 5), (2, 5, 4)),
-        ((2, 3, 5), (2, 5, 4)),
-        ((2, 2, 3, 5), (2, 5, 4)),
-    ]:
-        x, y = some(left, 0), some(right, 1)
-        for A, B in [(asarray(x, "coo"), asarray(y, "csf")), (asarray(x, "csf"), y), (x, asarray(y, "coo"))]:
-            found = A @ B
-            np.testing.assert_array_equal(found.todense() if isinstance(found, SparseTensor) else found, x @ y)
-            if isinstance(A, SparseTensor) and isinstance(B, SparseTensor):
-                assert isinstance(found, SparseTensor) == (found.ndim > 1)
-
-
-def test_nothing_larger_than_a_dense_operand_is_made(dense):
-    A = asarray(dense)
-    column = integers(5, 1)
-    whole = integers(2, 5, 7)
-    np.testing.assert_array_equal(A + whole, dense + whole)
-    np.testing.assert_array_equal(asarray(column) * whole, column * whole)
-    np.testing.assert_array_equal(whole - A, whole - dense)
-
-
 def test_pythons_sum(dense):
     A = asarray(dense)
     np.testing.assert_array_equal(sum([A, A.asformat("csc"), 2 * A]).todense(), 4 * dense)
@@ -397,16 +320,3 @@ def test_sums_that_repeat_entries():
     column, row = asarray(np.ones((3, 1), np.float32)), asarray(np.eye(1, 4, dtype=np.float32))
     found = jsparse.broadcast_to(column, (3, 4)) - jsparse.broadcast_to(row, (3, 4))
     np.testing.assert_array_equal(found.todense(), 1 - np.eye(1, 4)[[0, 0, 0]])
-
-
-@pytest.mark.parametrize("axis", [None, 0, 1, -1, (0, 1), [-2], np.int64(1)])
-def test_sum(dense, axis):
-    expected = dense.sum(axis if not isinstance(axis, list) else tuple(axis))
-    np.testing.assert_array_equal(asarray(dense).sum(axis), expected)
-
-
-def test_a_tensor_without_dimensions():
-    A = asarray(3.0)
-    assert (A.shape, A.nse) == ((), 1)
-    assert A.todense() == A.sum() == 3.0
-    assert (A * 2).todense() == 6.0

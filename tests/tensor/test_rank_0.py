@@ -39,15 +39,6 @@ def test_products(subscripts, dynamic, dtype):
     np.testing.assert_array_equal(dense(found), expected)
 
 
-@pytest.mark.parametrize("format", ["coo", "csc", "dcsr", "(i, j) -> (j : dense, i : dense)"])
-@pytest.mark.parametrize("subscripts", SUBSCRIPTS[:3])
-def test_formats(subscripts, format):
-    given = arrays(subscripts)
-    np.testing.assert_array_equal(
-        dense(jsparse.einsum(subscripts, *tensors(given, format))), np.einsum(subscripts, *given)
-    )
-
-
 @pytest.mark.parametrize("out_format", [None, "dense", "()->()"])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_programs_and_statements(dynamic, out_format):
@@ -61,15 +52,6 @@ def test_programs_and_statements(dynamic, out_format):
     np.testing.assert_array_equal(dense(by_statement(A, v, s)), 2 * expected + given[2] * (1 - given[1].sum()))
     fused = jax.jit(jsparse.fuse(lambda A, v, s: jsparse.einsum("ij,i,->", A, v, s)))
     np.testing.assert_array_equal(dense(fused(A, v, s)), expected)
-
-
-@pytest.mark.parametrize("dynamic", [False, True])
-def test_semirings(dynamic):
-    """The least sum, over the entries that both store."""
-    a, b, c = given = arrays("ij,i,->")
-    found = jsparse.einsum("ij,i,->", *tensors(given, "csr", dynamic), semiring="min_plus")
-    sums = (a + b[:, None] + c)[(a != 0) & (b[:, None] != 0)]
-    np.testing.assert_array_equal(dense(found), sums.min())
 
 
 def test_nothing_reached():

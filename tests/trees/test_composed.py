@@ -35,7 +35,7 @@ every = pytest.mark.parametrize("dynamic", [False, True])
 formats = pytest.mark.parametrize("format", FORMATS)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @every
 @formats
 @pytest.mark.parametrize("name", ["sgd", "adam", "clipped"])

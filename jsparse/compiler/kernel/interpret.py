@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from jsparse.compiler.dtypes import Type
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.kernel import nodes as ir
-from jsparse.compiler.kernel.jam import with_jams
 from jsparse.compiler.operations import meaning_of
 
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -39,30 +38,8 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-MANY = 1 << 10  # the number of threads that kernels read
-
 RunChunks: TypeAlias = Callable[[int, Callable[[int], None]], None]
 """The type of a parallel loop, `run_chunks(count, body)`: it calls `body(n)` for each `n` below `count`."""
-
-
-def interpret_kernel(kernel: Kernel, buffers: Sequence[NDArray[Any]], reverse: bool = False) -> None:
-    """Execute `kernel` on `buffers`, which are in the order of `kernel.buffers`. Written buffers change in place.
-
-    Loops run as many iterations at a time as `For.copies` allows. Every load and store is checked against the array's
-    size. With `reverse`, parallel chunks run from the last to the first, and the number of threads that the kernel
-    reads is 1 instead of many. A correct kernel has the same result in both cases.
-    """
-    flat = {b.name: np.ascontiguousarray(a).reshape(-1) for b, a in zip(kernel.buffers, buffers, strict=True)}
-    shapes = {b.name: a.shape for b, a in zip(kernel.buffers, buffers, strict=True)}
-    for buffer, array in zip(kernel.buffers, buffers, strict=True):
-        if buffer.written and not np.shares_memory(flat[buffer.name], array) and array.size:
-            raise ValueError(f"Expected the written buffer {buffer.name} to be contiguous.")
-
-    def run_chunks(count: int, body: Callable[[int], None]) -> None:
-        for n in reversed(range(count)) if reverse else range(count):
-            body(n)
-
-    execute(with_jams(kernel), flat, shapes, 1 if reverse else MANY, run_chunks)
 
 
 def execute(

@@ -56,6 +56,19 @@ def for_each_chunk(scope: Scope, work: ir.Expr, grain: int, body: Loop, partials
     return block(ir.Bind(chunks, count), ir.ParallelFor(chunk, chunks, inner), after)
 
 
+def between(boundary: Callable[[ir.Expr, ir.Expr], tuple[ir.Stmt, ir.Expr]], loop: Loop) -> Loop:
+    """Return a body for `for_each_chunk`: `loop` from the boundary of a chunk to the boundary of the next one.
+
+    `boundary(chunk, chunks)` gives statements that find where a chunk begins, and the place.
+    """
+
+    def part(chunk: ir.Expr, chunks: ir.Expr) -> ir.Stmt:
+        (find_start, start), (find_stop, stop) = boundary(chunk, chunks), boundary(add(chunk, const(1)), chunks)
+        return block(find_start, find_stop, loop(start, stop))
+
+    return part
+
+
 def in_chunks(scope: Scope, size: ir.Expr, grain: int | None, body: Loop, partials: Partials | None = None) -> ir.Stmt:
     """Divide `range(size)` into equal chunks, and run `body(start, stop)` for each. Without a grain, run it once."""
     if grain is None:

@@ -19,6 +19,7 @@ from jsparse.compiler.lower.chunks import (
     Loop,
     Partials,
     at_weight,
+    between,
     count_iteration,
     for_each_chunk,
     in_chunks,
@@ -327,11 +328,8 @@ class LevelWalk:
                 search.append(ir.If(less(const(0), size), move))
             return block(*search), place
 
-        def part(chunk: ir.Expr, chunks: ir.Expr) -> ir.Stmt:
-            (find_start, start), (find_stop, stop) = boundary(chunk, chunks), boundary(add(chunk, const(1)), chunks)
-            return block(find_start, find_stop, loop(start, stop))
-
-        return block(ir.Bind(total, self.weight(size)), for_each_chunk(self.scope, total, grain, part, partials))
+        chunks = for_each_chunk(self.scope, total, grain, between(boundary, loop), partials)
+        return block(ir.Bind(total, self.weight(size)), chunks)
 
     def whole(self) -> tuple[ir.Expr, list[ir.Stmt], Callable[[ir.Expr, ir.Expr, Body], ir.Stmt]]:
         """Return the outermost level's number of positions, statements that compute it, and a function that makes a

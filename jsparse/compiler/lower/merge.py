@@ -23,7 +23,7 @@ from jsparse.compiler.kernel.algebra import add, block, both, const, less, minim
 from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import Coiteration, LevelIteration
 from jsparse.compiler.loops.nest import Forall
-from jsparse.compiler.lower.chunks import Partials, at_weight, for_each_chunk, in_chunks, lower_bound
+from jsparse.compiler.lower.chunks import Partials, at_weight, between, for_each_chunk, in_chunks, lower_bound
 from jsparse.compiler.lower.levels import LevelWalk
 from jsparse.compiler.lower.scope import Scope
 
@@ -292,23 +292,20 @@ class _Merge:
         def weight(n: ir.Expr) -> ir.Expr:
             return reduce(add, (of.weight(n) for of in weighed))
 
-        def boundary(chunk: ir.Expr, chunks: ir.Expr) -> tuple[list[ir.Stmt], ir.Expr]:
+        def boundary(chunk: ir.Expr, chunks: ir.Expr) -> tuple[ir.Stmt, ir.Expr]:
             # The first coordinate of a chunk is that of the first entry before which all entries together weigh at
             # least the share of the preceding chunks. It is 0 for chunk 0, and the size after the last chunk.
             start, _, entry = at_weight(self.scope, (chunk, chunks), total, last, weight, grows)
             if not self.sparse:
-                return start, entry
+                return block(*start), entry
             bound = self.scope.fresh("bound")
             within = _maximum(minimum(walk.coordinate(entry), self.size), const(0))
             start += [ir.Declare(bound, self.size), ir.If(less(entry, last), ir.Set(bound, within))]
             inner = ir.Select(less(chunk, chunks), bound, self.size)
-            return start, ir.Select(ir.Compare("==", chunk, const(0)), const(0), inner)
+            return block(*start), ir.Select(ir.Compare("==", chunk, const(0)), const(0), inner)
 
-        def part(chunk: ir.Expr, chunks: ir.Expr) -> ir.Stmt:
-            (find_start, lo), (find_stop, hi) = boundary(chunk, chunks), boundary(add(chunk, const(1)), chunks)
-            return block(*find_start, *find_stop, self.loop(lo, hi))
-
-        return block(*prelude, ir.Bind(total, weight(last)), for_each_chunk(self.scope, total, grain, part, partials))
+        chunks = for_each_chunk(self.scope, total, grain, between(boundary, self.loop), partials)
+        return block(*prelude, ir.Bind(total, weight(last)), chunks)
 
 
 def _reaches(walk: LevelWalk, bound: ir.Expr) -> Callable[[ir.Expr], ir.Expr]:

@@ -26,7 +26,7 @@ from jsparse.compiler.lower.storage import buffer_types
 from jsparse.compiler.output_kind import Coordinates, Count, Write
 from jsparse.compiler.problem import Problem, TensorType
 from jsparse.compiler.runtime.bound_arrays import OPERAND, arrays_of_patterns
-from jsparse.compiler.runtime.recipe import backend_of, read_recipe, write_recipe
+from jsparse.compiler.runtime.recipe import backend_of, check_version, read_recipe, write_recipe
 from jsparse.compiler.runtime.routine import Parameters, has_batch, with_batch
 from jsparse.compiler.schedule import Plan
 from jsparse.compiler.signature import BufferType, Length, static_buffer_type
@@ -259,11 +259,7 @@ def read_assembly(recipe: str) -> AssemblyCall:
     """Read a call from its recipe. Raises JsparseError for any other text."""
     try:
         _, version, params, terms, operands, results, ordered, *values = json.loads(recipe)
-        if version != VERSION:
-            raise JsparseError(
-                f"Expected an assembly recipe of version {VERSION}, but got version {version}. Compile the program "
-                f"again with this version of jsparse."
-            )
+        check_version("an assembly recipe", version, VERSION)
         read = tuple(AssemblyTerm(str(columns)) for _, columns, _ in terms)
         stated = [[counts, tuple(widths)] for counts, _, widths in terms]
         if stated != [[term.counts, term.widths] for term in read]:

@@ -310,12 +310,6 @@ def resolve(
         ) from error
 
 
-def run_on_host(call: KernelCall, operands: list[np.ndarray], result: np.ndarray, threads: int = 0) -> None:
-    """Run a call on host arrays, without XLA."""
-    arrays = [find_array(name) for name in call.bound.split()]
-    run_recipe(call.recipe, [*operands, *arrays, result], threads)
-
-
 def run_recipe(recipe: str, buffers: Sequence[np.ndarray], threads: int = 0) -> None:
     """Run the kernel of a recipe on all of its buffers, without XLA.
 

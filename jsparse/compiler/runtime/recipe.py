@@ -34,6 +34,7 @@ from jsparse.compiler.statement import DerivedVar, Statement
 from jsparse.errors import JsparseError, short_repr
 from jsparse.formats import Format
 from jsparse.formats.levels import KINDS, Level
+from jsparse.formats.validate import LARGEST_SIZE
 from jsparse.notation.assignment import Access, Index
 
 VERSION = 11
@@ -91,11 +92,7 @@ def backend_of(text: str) -> str:
 def _read(text: str) -> tuple[Problem, tuple[Schedule, ...], str]:
     try:
         value = json.loads(text)
-        if value["version"] != VERSION:
-            raise JsparseError(
-                f"Expected a kernel recipe of version {VERSION}, but got version {value['version']}. Compile the "
-                f"program again with this version of jsparse."
-            )
+        check_version("a kernel recipe", value["version"], VERSION)
         problem = Problem(
             tuple(_read_statement(statement) for statement in value["statements"]),
             tuple(
@@ -122,6 +119,15 @@ def _read(text: str) -> tuple[Problem, tuple[Schedule, ...], str]:
         if isinstance(error, JsparseError):
             raise
         raise JsparseError(f"Expected the recipe of a kernel, but got {text[:80]!r}…: {error}") from error
+
+
+def check_version(what: str, version: object, wanted: int) -> None:
+    """Raise JsparseError for a recipe of another version."""
+    if version != wanted:
+        raise JsparseError(
+            f"Expected {what} of version {wanted}, but got version {version}. Compile the program again with this "
+            f"version of jsparse."
+        )
 
 
 def digest(*parts: str) -> str:
@@ -208,7 +214,6 @@ def _read_pattern(value: Any) -> StorageType:
 
 
 INDEX_DTYPES = ("int32", "int64")
-LARGEST = 2**62  # the largest size: the sum of two sizes is an integer of 64 bits
 POSITIONS = 2**36  # more positions than a pattern in memory has; it stands for a number that is not known
 
 
@@ -236,12 +241,12 @@ def _distinct(items: Iterable[Hashable]) -> bool:
 
 def _check_sizes(problem: Problem) -> None:
     _expect(_distinct(v for v, _ in problem.sizes), "one size for each index variable")
-    _expect(all(size is None or 0 <= size <= LARGEST for _, size in problem.sizes), "sizes from 0 to 2**62")
+    _expect(all(size is None or 0 <= size <= LARGEST_SIZE for _, size in problem.sizes), "sizes from 0 to 2**62")
     named = {v for s in problem.statements for v in problem.variables_of(s)}.union(*problem.walks)
     _expect(named <= set(problem.size), f"sizes of the index variables {sorted(named - set(problem.size))}")
     for derived in problem.derived:
         reach = sum(stride * (problem.size[part] or POSITIONS) for stride, part in derived.parts)
-        _expect(reach <= LARGEST, f"strides of '{derived}' whose sum is an integer of 64 bits")
+        _expect(reach <= LARGEST_SIZE, f"strides of '{derived}' whose sum is an integer of 64 bits")
     _expect(_distinct(d.var for d in problem.derived), "each derived variable once")
 
 
@@ -290,7 +295,7 @@ def _check_tensor(problem: Problem, tensor: TensorType) -> None:
 
 
 def _check_temporary(problem: Problem, tensor: TensorType) -> None:
-    """Check that the size of a temporary, whose memory is borrowed, is known and at most `LARGEST` bytes."""
+    """Check that the size of a temporary, whose memory is borrowed, is known and at most `LARGEST_SIZE` bytes."""
     access = next(s.target for s in problem.statements if s.target.tensor == tensor.name)
     sizes = [problem.size[str(access.indices[axis.dim])] for axis in tensor.axes if isinstance(axis, Dense)]
     entries = 1
@@ -302,7 +307,7 @@ def _check_temporary(problem: Problem, tensor: TensorType) -> None:
         entries = POSITIONS if len(trailing) < len(problem.patterns[number].levels) else 1
     numbers = [size for size in sizes if size is not None]
     bytes_ = entries * prod(numbers) * np.dtype(tensor.dtype).itemsize
-    _expect(len(numbers) == len(sizes) and bytes_ <= LARGEST, f"a size for the temporary {tensor}")
+    _expect(len(numbers) == len(sizes) and bytes_ <= LARGEST_SIZE, f"a size for the temporary {tensor}")
 
 
 def _check_accesses(problem: Problem) -> None:

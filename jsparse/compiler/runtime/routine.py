@@ -20,6 +20,7 @@ from jsparse.errors import JsparseError
 from jsparse.formats import Format, Level, PatternType
 from jsparse.formats.dynamic import slots_dtype
 from jsparse.formats.levels import DENSE, kind_of_code
+from jsparse.formats.validate import LARGEST_SIZE
 
 RoutineName: TypeAlias = Literal[
     "assemble", "check", "draw", "expand", "fit", "largest", "nonzero", "number", "sort", "swap", "validate"
@@ -45,7 +46,6 @@ VERSION = 1
 WIDE_INDEX, WIDE_SLOTS, WIDE_COORDINATES, BATCHED = 1, 2, 4, 8
 DESCENDING, BY_MAGNITUDE, HAS_VALID, GIVES_NUMBERS = 16, 32, 64, 128
 FLAGS_AT, BATCH_AT = 1, 2
-MOST = 2**62  # the largest parameter
 HEAD = 8  # the number of parameters before the parameters of the levels
 
 
@@ -183,7 +183,7 @@ class Parameters:
             raise JsparseError(f"Expected {HEAD} parameters and four for each level, but got {len(params)}.")
         version, flags, batch, inputs, nse, width, kind, _ = params[:HEAD]
         is_valid = version == VERSION and 0 <= flags < 2 * GIVES_NUMBERS and (flags & BATCHED or batch == 1)
-        if not is_valid or max(params) > MOST:
+        if not is_valid or max(params) > LARGEST_SIZE:
             raise JsparseError(f"Expected parameters of version {VERSION}, but got {tuple(params)}.")
         rows = [params[n : n + 4] for n in range(HEAD, len(params), 4)]
         kinds = [kind for kind in (kind_of_code(row[0]) for row in rows) if kind is not None]

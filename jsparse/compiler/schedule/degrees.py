@@ -17,7 +17,7 @@ from jsparse.compiler.schedule.layout import AnyPattern
 from jsparse.formats import Pattern
 
 LARGEST = 1 << 20  # the largest dimension that gets a histogram
-EVEN = 1.25  # a skew up to this counts as even, so that the noise of random patterns decides nothing
+EVEN = 1.25  # a skew between 1 / EVEN and EVEN counts as even, so that the noise of random patterns decides nothing
 REMEMBERED = 64
 SAMPLE = 256  # the entries of a sample
 PATHS = 2_048  # the entries of a sample that continues in another pattern, where entries count less evenly

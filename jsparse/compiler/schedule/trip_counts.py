@@ -86,7 +86,7 @@ def trip_counts(
     level and looks up its coordinates in the other levels.
     """
     unbound = [_fans(problem, names, walk, p) for names, p in zip(problem.level_variables, patterns, strict=True)]
-    selection = _Selection(problem.level_variables, patterns)
+    selection = _SelectingPatterns(problem.level_variables, patterns)
     below = [fans[0].count if fans else 1.0 for fans in unbound]  # the entries of each pattern's next level, read once
     bound: set[IndexVar] = set()
     iterations, entries, merge_leaders, scattered, single = [], [], [], list[tuple[int, int]](), list[bool]()
@@ -158,7 +158,7 @@ class _Fan:
         return min(self.count / size, 1.0) if self.is_unique else self.count / size
 
 
-class _Selection:
+class _SelectingPatterns:
     """For each bound variable, the pattern whose entries select its coordinates."""
 
     def __init__(self, names: Sequence[Sequence[IndexVar]], patterns: Sequence[AnyPattern]) -> None:

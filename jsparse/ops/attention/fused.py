@@ -1,4 +1,7 @@
-"""Attention on a pattern by `jsparse.fuse`: softmax of scores, times values, for heads and batch axes."""
+"""Attention on a pattern by `jsparse.fuse`: softmax of scores, times values, for heads and batch axes.
+
+Dropout of attention weights.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import numpy as np
 
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import memoize
-from jsparse.errors import NotYetSupportedError, ShapeError
+from jsparse.errors import NotYetSupportedError, ShapeError, short_repr
 from jsparse.formats import Pattern
 from jsparse.ops.einsum import contract
 from jsparse.ops.evaluate import evaluate
@@ -20,6 +23,30 @@ from jsparse.ops.reductions.softmax import softmax
 from jsparse.planning.dtypes import wide_float
 from jsparse.tensor.composed import Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern
+
+
+def check_rate(rate: float, what: str) -> None:
+    """Raise ShapeError unless the rate of dropout is a number from 0 to 1."""
+    if not isinstance(rate, int | float | np.number) or not 0 <= rate <= 1:
+        raise ShapeError(f"Expected dropout_rate to be a number from 0 to 1 in {what}, but got {short_repr(rate)}.")
+
+
+def dropout_factors(
+    shape: tuple[int, ...], rate: float, key: jax.Array | None, what: str, name: str = "key"
+) -> jax.Array | None:
+    """The factors of dropout, 0 or 1 / (1 - rate); None for a rate of 0.
+
+    Raises ShapeError if the rate is out of range, or no key is passed. Messages call the argument `dropout_{name}`.
+    """
+    check_rate(rate, what)
+    if not rate:
+        return None
+    if key is None:
+        raise ShapeError(f"Expected dropout_{name}= in {what}, a key of jax.random, since dropout_rate is not 0.")
+    if rate == 1:
+        return jnp.zeros(shape, jnp.float32)
+    return jax.random.bernoulli(key, 1 - rate, shape) / jnp.float32(1 - rate)
+
 
 _EXACT = 2**24  # float32 counts up to here
 
@@ -54,6 +81,26 @@ class Extra:
         sizes = (1,) * (len(shape) - x.ndim) + x.shape
         *axes, rows, columns = (size != 1 for size in sizes)
         return Extra(x.reshape([size for size in sizes if size != 1]), tuple(axes), (rows, columns))
+
+    @staticmethod
+    def of_dropout(
+        pattern: Pattern | DynamicPattern,
+        sizes: tuple[int, ...],
+        rate: float,
+        key: jax.Array | None,
+        what: str,
+        name: str = "key",
+        broadcast: bool = False,
+    ) -> Extra | None:
+        """The dropout factor of each weight, 0 or 1 / (1 - rate); None for a rate of 0.
+
+        Batches and heads, of these sizes, have factors of their own unless `broadcast`. If each head has a pattern,
+        its entries are others than those of other heads, so heads have no axis.
+        """
+        axes = [not broadcast and (n + 1 < len(sizes) or pattern.ndim == 2) for n in range(len(sizes))]
+        lead = [size for size, has_axis in zip(sizes, axes, strict=True) if has_axis]
+        factors = dropout_factors((*lead, pattern.nse), rate, key, what, name)
+        return None if factors is None else Extra(factors, tuple(axes))
 
     @property
     def kind(self) -> _Kind:

@@ -12,7 +12,6 @@ from jsparse.convert.composed import to_plain
 from jsparse.convert.slots import plain_pattern
 from jsparse.errors import PatternError, ShapeError, shorten
 from jsparse.formats import Pattern
-from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.attention.fused import Extra, attend
 from jsparse.planning.signature import pattern_of
 from jsparse.tensor.composed import ComposedTensor, Composition
@@ -82,7 +81,7 @@ def sparse_attention(
     if pattern.ndim == 3 and k.shape[-3] != q.shape[-3]:  # heads that share keys have different entries
         k, v = (jnp.repeat(x, q.shape[-3] // k.shape[-3], axis=-3) for x in (k, v))
     added = [] if bias is None else [_bias_of_scores(bias, pattern, q)]
-    kept = _dropout_of_weights(q, pattern, dropout_rate, dropout_key)
+    kept = Extra.of_dropout(pattern, q.shape[:-2], dropout_rate, dropout_key, "sparse_attention")
     return attend(q, k, v, pattern, scale, added, kept)
 
 
@@ -103,15 +102,6 @@ def _bias_of_scores(bias: SparseTensor | ArrayLike, pattern: Pattern | DynamicPa
         shapes = [*of_values, lengths, *([(*q.shape[:-2], *lengths)] if q.ndim > 2 else [])]
         raise ShapeError(f"Expected biases of shape {' or '.join(map(str, shapes))}, but got {biases.shape}.")
     return Extra.of_dense(biases, (*q.shape[:-2], *lengths), "bias")
-
-
-def _dropout_of_weights(
-    q: jax.Array, pattern: Pattern | DynamicPattern, rate: float, key: jax.Array | None
-) -> Extra | None:
-    """The dropout factor of each weight, 0 or 1 / (1 - rate); None for a rate of 0."""
-    lead = q.shape[:-2] if pattern.ndim == 2 else q.shape[:-3]
-    kept = dropout_factors((*lead, pattern.nse), rate, key, "sparse_attention")
-    return None if kept is None else Extra(kept, (*(True for _ in lead), *(False for _ in q.shape[len(lead) : -2])))
 
 
 def _check(

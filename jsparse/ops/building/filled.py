@@ -12,14 +12,14 @@ from jax.typing import DTypeLike
 
 from jsparse.base.arrays import parse_dtype
 from jsparse.base.limits import check_bytes
-from jsparse.convert.creation import of_any_array
+from jsparse.convert.creation import asarray, of_any_array
 from jsparse.errors import PatternError, shorten
 from jsparse.formats import Format, Pattern
 from jsparse.formats.validate import sizes_of
 from jsparse.ops.relocation.formats import default_in
 from jsparse.ops.relocation.operands import as_integer
 from jsparse.ops.relocation.values import on_device
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor
 
 
 def eye(
@@ -138,13 +138,17 @@ def full_like(A: SparseTensor, fill_value: complex, dtype: DTypeLike | None = No
     return A.with_values(jnp.full(A.values.shape, fill_value, kind))
 
 
-@of_any_array("ones_like", jnp.ones_like)
-def ones_like(A: SparseTensor, dtype: DTypeLike | None = None) -> SparseTensor:
+@of_any_array("ones_like", jnp.ones_like, patterns=True)
+def ones_like(A: SparseTensor | PatternLike, dtype: DTypeLike | None = None) -> SparseTensor:
     """Make a tensor of ones with the shape of A, which must store every element. See `full_like`.
 
-    >>> jsparse.ones_like(jsparse.ones((2, 3), format="dense")).nse
-    6
+        >>> jsparse.ones_like(jsparse.ones((2, 3), format="dense")).nse
+        6
+
+    Of a pattern, make the tensor of ones at its entries, by default integers.
     """
+    if not isinstance(A, SparseTensor):
+        return asarray(A, dtype=dtype)
     return full_like(A, 1, dtype)
 
 

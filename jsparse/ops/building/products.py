@@ -18,10 +18,9 @@ from jsparse.formats import Format, Pattern
 from jsparse.formats.build import index_dtype
 from jsparse.formats.levels import COMPRESSED, DENSE
 from jsparse.ops.einsum import einsum
-from jsparse.ops.relocation.coordinate_map import Offset
 from jsparse.ops.relocation.formats import affordable, default_in, format_of_result
 from jsparse.ops.relocation.operands import as_tensors
-from jsparse.ops.relocation.relocate import Relocation, relocate
+from jsparse.ops.relocation.relocate import Offset, Relocation, relocate
 from jsparse.ops.relocation.values import gather_blocks, is_known
 from jsparse.ops.shaping.axes import expand_dims
 from jsparse.ops.shaping.joining import as_row, capacity_of_join
@@ -171,8 +170,7 @@ def of_pairs(
     """
     assert isinstance(left.pattern, Pattern)
     assert isinstance(right.pattern, Pattern)
-    arguments = left.pattern, right.pattern, places, shape, format
-    pattern, *numbers = _in_segments(*arguments) or _pair_and_sort(*arguments)
+    pattern, *numbers = _pair_entries(left.pattern, right.pattern, places, shape, format)
     values = [gather_blocks([x.values], number, 1, x.dtype) for x, number in zip((left, right), numbers, strict=True)]
     if not is_on_host(*values):
         return SparseTensor._wrap(jnp.multiply(*values), pattern)
@@ -183,44 +181,34 @@ def of_pairs(
     return SparseTensor._wrap(on_device([products], values)[0], pattern)
 
 
-def _in_segments(
-    left: Pattern,
-    right: Pattern,
-    places: Sequence[tuple[int | None, int | None]],
-    shape: Sequence[int],
-    format: Format,
-) -> tuple[Pattern, np.ndarray, np.ndarray] | None:
-    """Pair the entries of two matrices of one format, dense above compressed. Returns None for other tensors.
-
-    Pairs of sorted segments are sorted. Returns the pattern, and the numbers of the entries of each pair.
-    """
-    kinds = tuple(level.kind for level in format.levels)
-    if not left.format == right.format == format or kinds != (DENSE, COMPRESSED) or places != [(0, 0), (1, 1)]:
-        return None
-    dtype = index_dtype(shape, [left.nse * right.nse])
-    first, second = ([array.astype(dtype, copy=False) for array in x.arrays] for x in (left, right))
-    pointers, of_left, of_right = _native.pair_segments((first[0], first[1]), (second[0], second[1]))
-    coordinates = _native.take(first[1], of_left)
-    coordinates *= dtype.type(right.shape[format.order[1]])
-    coordinates += _native.take(second[1], of_right)
-    return Pattern._of_valid(tuple(shape), format, (pointers, coordinates)), of_left, of_right
-
-
-def _pair_and_sort(
+def _pair_entries(
     left: Pattern,
     right: Pattern,
     places: Sequence[tuple[int | None, int | None]],
     shape: Sequence[int],
     format: Format,
 ) -> tuple[Pattern, np.ndarray, np.ndarray]:
-    """Pair the entries of two patterns, and sort the pairs. See `_in_segments`; -1 stands for no entry."""
+    """Pair the entries of two patterns, as `of_pairs` says.
+
+    Returns the pattern of the pairs, and for each of its slots an entry of `left` and one of `right`; -1 for no entry.
+    """
+    kinds = tuple(level.kind for level in format.levels)
+    if left.format == right.format == format and kinds == (DENSE, COMPRESSED) and places == [(0, 0), (1, 1)]:
+        # Pairs of sorted segments are sorted.
+        dtype = index_dtype(shape, [left.nse * right.nse])
+        first, second = ([array.astype(dtype, copy=False) for array in x.arrays] for x in (left, right))
+        pointers, of_left, of_right = _native.pair_segments((first[0], first[1]), (second[0], second[1]))
+        coordinates = _native.take(first[1], of_left)
+        coordinates *= dtype.type(right.shape[format.order[1]])
+        coordinates += _native.take(second[1], of_right)
+        return Pattern._of_valid(tuple(shape), format, (pointers, coordinates)), of_left, of_right
     wide = np.dtype(np.int32 if max((1, *shape)) < 2**31 else np.int64)
-    first = [row.astype(wide, copy=False)[:, None] for row in left.rows()]
-    second = [row.astype(wide, copy=False)[None, :] for row in right.rows()]
+    left_rows = [row.astype(wide, copy=False)[:, None] for row in left.rows()]
+    right_rows = [row.astype(wide, copy=False)[None, :] for row in right.rows()]
     pairs, rows = (left.nse, right.nse), []
     for m, n in places:
-        row = 0 if m is None else first[m] if n is None else first[m] * wide.type(right.shape[n])
-        row = row if n is None else row + second[n]
+        row = 0 if m is None else left_rows[m] if n is None else left_rows[m] * wide.type(right.shape[n])
+        row = row if n is None else row + right_rows[n]
         rows.append(np.broadcast_to(row, pairs).reshape(-1))
     pattern, built = Pattern.from_rows(rows, shape, format)
     pair = built.gather()

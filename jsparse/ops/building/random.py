@@ -145,7 +145,7 @@ def _places(key: jax.Array, sizes: tuple[int, ...], count: int) -> Array:
     total = prod(sizes)
     if total <= CROWDED * count + SMALL:
         # All elements are sorted by random numbers, and the first ones are taken.
-        bits = _numpy_unless_traced(jax.random.bits(key, (2, _power_of_two(total)), np.uint32))
+        bits = numpy_unless_traced(jax.random.bits(key, (2, _power_of_two(total)), np.uint32))
         xnp: Any = np if isinstance(bits, np.ndarray) else jnp
         first = xnp.lexsort(tuple(bits[:, :total]))[:count]
         return xnp.stack(xnp.unravel_index(first, sizes)).astype(dtype)
@@ -153,7 +153,7 @@ def _places(key: jax.Array, sizes: tuple[int, ...], count: int) -> Array:
     # `count` is less than a quarter of all elements, at most one draw in four repeats an earlier one. So 3/2 · count +
     # 64 draws contain too few distinct elements with a probability below 1e-12. Missing entries would be padding.
     draws = _power_of_two(count + count // 2 + SMALL)
-    return _first_distinct(_numpy_unless_traced(_draw_below(key, np.array(sizes, dtype), draws)), count)
+    return _first_distinct(numpy_unless_traced(_draw_below(key, np.array(sizes, dtype), draws)), count)
 
 
 @partial(jax.jit, static_argnames="draws", inline=True)
@@ -161,7 +161,8 @@ def _draw_below(key: jax.Array, sizes: jax.Array, draws: int) -> jax.Array:
     return jax.random.randint(key, (sizes.shape[0], draws), 0, sizes[:, None], sizes.dtype)
 
 
-def _numpy_unless_traced(x: Array) -> Any:
+def numpy_unless_traced(x: Array) -> Any:
+    """Convert an array that is known to a numpy array. A traced array is returned unchanged."""
     return x if isinstance(x, jax.core.Tracer) else np.asarray(x)
 
 

@@ -17,7 +17,7 @@ from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule import Plan, Schedule, build_loops
 from jsparse.formats import Pattern, PatternType
 from jsparse.ops.explanation import html
-from jsparse.ops.explanation.traffic import Traffic, memory_bandwidth, traffic_of
+from jsparse.ops.explanation.traffic import Traffic, as_bytes, memory_bandwidth, traffic_of
 from jsparse.planning.term import Term
 from jsparse.settings import config
 
@@ -127,7 +127,7 @@ class ExplainedKernel:
     @cached_property
     def traffic(self) -> Traffic | None:
         """The operations and the moved bytes of one execution; None for a conversion, and if XLA does the work."""
-        return self.moves if self.plan is None else traffic_of(self.plan, self.result)
+        return self.moves if self.plan is None else traffic_of(self.plan, result=self.result)
 
     def _listing(self, backend: Backend) -> str:
         return "" if self.kernel is None else backend.listing(self.kernel)
@@ -206,6 +206,19 @@ class ExplainedKernel:
         folded = (html.html_details(title, text, title == NEST) for title, text in self._sections())
         code = [] if self.kernel is None else [html.html_details("kernel", str(self.kernel))]
         return html.block([html.heading(self.title), *folded, *code])
+
+
+class Kernels(tuple[ExplainedKernel, ...]):
+    """The kernels of an explanation. Their text is a table with a line for each; `print` one of them for its code."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        titles = [str(kernel.title) for kernel in self]
+        width = max(map(len, titles), default=0)
+        moves = ["" if kernel.traffic is None else as_bytes(kernel.traffic.nbytes) for kernel in self]
+        lines = (f"{n}. {title:{width}}  {moved}" for n, (title, moved) in enumerate(zip(titles, moves, strict=True)))
+        return "\n".join(line.rstrip() for line in lines) or "no kernels"
 
 
 def indent_lines(text: str) -> str:

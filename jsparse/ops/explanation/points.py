@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from jsparse.base.dataclass import dataclass
 from jsparse.formats import Pattern
 from jsparse.notation import IndexVar
+from jsparse.ops.indexing.matches import joint_keys
 
 LARGEST = 1 << 24  # the most tuples of a relation, so that a count takes seconds and some hundred megabytes at most
 
@@ -31,11 +32,9 @@ class Relation:
     columns: dict[IndexVar, NDArray[np.integer]]
     weights: NDArray[np.int64]
 
-    def tuples(self, variables: Sequence[IndexVar]) -> int | None:
-        """Count the distinct tuples of these variables; None if the tuples cannot be numbered in 64 bits."""
+    def tuples(self, variables: Sequence[IndexVar]) -> int:
+        """Count the distinct tuples of these variables."""
         keys = _keys([self.columns[v] for v in variables])
-        if keys is None:
-            return None
         if keys.max(initial=0) < SPREAD * len(keys):
             return int(np.count_nonzero(np.bincount(keys)))
         return len(np.unique(keys))
@@ -72,15 +71,13 @@ def most_points(stored: Sequence[tuple[Sequence[IndexVar], int]], size: Mapping[
 
 
 def count_points(relations: Iterable[Relation]) -> int | None:
-    """Return how many points have a tuple in every relation; None if `_join` or `_project` returns None."""
+    """Return how many points have a tuple in every relation; None if `_join` returns None."""
     total, left = 1, list(relations)
     while left:
         shared = Counter(v for relation in left for v in relation.columns)
         grouped = [_project(relation, [v for v in relation.columns if shared[v] > 1]) for relation in left]
         left = []
         for relation in grouped:
-            if relation is None:
-                return None
             if relation.columns:
                 left.append(relation)
             else:
@@ -96,18 +93,13 @@ def count_points(relations: Iterable[Relation]) -> int | None:
     return total
 
 
-def _project(relation: Relation, kept: Sequence[IndexVar]) -> Relation | None:
-    """Reduce a relation to the variables `kept`, and add the weights of tuples that become equal.
-
-    Returns None if keys of the tuples do not fit in 64 bits.
-    """
+def _project(relation: Relation, kept: Sequence[IndexVar]) -> Relation:
+    """Reduce a relation to the variables `kept`, and add the weights of tuples that become equal."""
     if not kept:
         return Relation({}, relation.weights.sum(keepdims=True))
     if len(kept) == len(relation.columns):
         return relation
     keys = _keys([relation.columns[v] for v in kept])
-    if keys is None:
-        return None
     _, first, group = np.unique(keys, return_index=True, return_inverse=True)
     weights = np.zeros(len(first), np.int64)
     np.add.at(weights, group, relation.weights)
@@ -117,12 +109,10 @@ def _project(relation: Relation, kept: Sequence[IndexVar]) -> Relation | None:
 def _join(left: Relation, right: Relation) -> Relation | None:
     """Join two relations: combine tuples that agree in the shared variables, and multiply their weights.
 
-    Returns None if the join has more than `LARGEST` tuples, or if keys of the tuples do not fit in 64 bits.
+    Returns None if the join has more than `LARGEST` tuples.
     """
     shared = [v for v in left.columns if v in right.columns]
     keys = _keys([np.concatenate([left.columns[v], right.columns[v]]) for v in shared])
-    if keys is None:
-        return None
     of_left, of_right = keys[: len(left.weights)], keys[len(left.weights) :]
     order = np.argsort(of_right, kind="stable")
     begin, end = (np.searchsorted(of_right[order], of_left, side) for side in ("left", "right"))
@@ -137,12 +127,7 @@ def _join(left: Relation, right: Relation) -> Relation | None:
     return Relation(columns, left.weights[from_left] * right.weights[from_right])
 
 
-def _keys(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64] | None:
-    """Return an integer key for each tuple, equal for equal tuples; None if the keys do not fit in 64 bits."""
-    keys, count = np.zeros(len(columns[0]), np.int64), 1
-    for column in columns:
-        largest = int(column.max(initial=0)) + 1
-        if count * largest >= 2**62:
-            return None
-        keys, count = keys * largest + column, count * largest
-    return keys
+def _keys(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
+    """Return an integer key for each tuple, equal for equal tuples."""
+    sizes = [int(column.max(initial=0)) + 1 for column in columns]
+    return joint_keys(columns, [column[:0] for column in columns], sizes)[0]

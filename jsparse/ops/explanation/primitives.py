@@ -17,7 +17,7 @@ from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.routine import TITLES, RoutineName
 from jsparse.formats import Pattern, PatternType, Relayout
 from jsparse.ops.explanation.kernel import ExplainedKernel, Place
-from jsparse.ops.explanation.traffic import Traffic, traffic_of_sum
+from jsparse.ops.explanation.traffic import Traffic, traffic_of
 from jsparse.primitives.assembly import OutputPattern, assembly_order, plan_assembly
 from jsparse.primitives.chain.drafts import ChainError
 from jsparse.primitives.chain.execute import plan_chain
@@ -73,7 +73,7 @@ def sum_kernels(
     plans, problem, schedules, _ = planned_sum
     patterns = tuple(text for spec in specs for text in pattern_texts(spec.walks))
     title = f"{' + '.join(texts)}, a dense result, as one kernel of {len(specs)} statements"
-    formats, moves = formats_of(problem, [walk for spec in specs for walk in spec.walks]), traffic_of_sum(plans)
+    formats, moves = formats_of(problem, [walk for spec in specs for walk in spec.walks]), traffic_of(*plans)
     yield ExplainedKernel(title, None, patterns, formats, moves=moves, fused=(problem, schedules))
 
 

@@ -16,7 +16,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 from jsparse._compat import live_jaxpr
 from jsparse.base.dataclass import dataclass
 from jsparse.ops.explanation import html
-from jsparse.ops.explanation.kernel import ExplainedKernel, Place
+from jsparse.ops.explanation.kernel import ExplainedKernel, Kernels, Place
 from jsparse.ops.explanation.primitives import bytes_of, kernels_of
 from jsparse.ops.explanation.traffic import Traffic, as_bytes, as_count, memory_bandwidth
 
@@ -118,7 +118,7 @@ def program_explainer(function: Callable[..., Any]) -> Callable[..., ProgramExpl
         else:
             closed = jax.make_jaxpr(function)(*args, **kwargs)
         equations = list(_equations(live_jaxpr(closed), Place()))
-        kernels = tuple(kernel for equation, place in equations for kernel in kernels_of(equation, place))
+        kernels = Kernels(kernel for equation, place in equations for kernel in kernels_of(equation, place))
         exchanges = tuple(
             (equation.primitive.name, sum(bytes_of(var.aval) for var in equation.outvars))
             for equation, _ in equations

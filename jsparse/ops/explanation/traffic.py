@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cache
 from math import prod
 
@@ -96,41 +95,28 @@ class Traffic:
         )
 
 
-def traffic_of_sum(plans: Sequence[Plan]) -> Traffic:
-    """Count the operations and the bytes of a kernel that adds up the products of several plans. The result, which each
-    of them adds to, is counted once."""
-    each = [traffic_of(plan) for plan in plans]
-    is_exact = all(one.most is None for one in each)
-    return replace(
-        each[0],
-        operations=sum(one.operations for one in each),
-        most=None if is_exact else sum(one.operations if one.most is None else one.most for one in each),
-        operands=tuple(pair for one in each for pair in one.operands),
-        index=sum(one.index for one in each),
-        moved=sum(one.moved for one in each),
-        by_capacity=any(one.by_capacity for one in each),
-        meets=any(one.meets for one in each),
-    )
+def traffic_of(*plans: Plan, result: Pattern | PatternType | None = None) -> Traffic:
+    """Count the operations of the kernel of a plan, or of the sum of several plans, and the bytes that it moves.
 
-
-def traffic_of(plan: Plan, result: Pattern | PatternType | None = None) -> Traffic:
-    """Count the operations of a plan's kernel, and the bytes that it moves.
-
+    A dynamic pattern counts with its capacity. A result is counted once, although each plan of a sum adds to it.
     `result` is the pattern that the kernel assembles, or the pattern of the values if the kernel writes values alone.
     """
-    problem, patterns = plan.problem, plan.patterns
-    counted = [_operations(problem, patterns, statement) for statement in problem.statements]
+    first = plans[0]
+    statements = [(plan, statement) for plan in plans for statement in plan.problem.statements]
+    patterns = [(plan.problem, n, pattern) for plan in plans for n, pattern in enumerate(plan.patterns)]
+    counted = [_operations(plan.problem, plan.patterns, statement) for plan, statement in statements]
     is_exact = all(most is None for _, most in counted)
+    valued = [plan for plan in plans if plan.problem.wants_values]
     return Traffic(
         operations=sum(count for count, _ in counted),
         most=None if is_exact else sum(count if most is None else most for count, most in counted),
-        operands=tuple(operand_bytes(problem, patterns)) if problem.wants_values else (),
-        index=sum(_index_bytes(problem, n, pattern) for n, pattern in enumerate(patterns)),
-        results=_results(problem, patterns, result),
-        moved=_bytes_to_reorder(plan),
-        by_capacity=not all(isinstance(pattern, Pattern) for pattern in patterns),
-        meets=any(len(statement.patterns) > 1 for statement in problem.statements),
-        computes=problem.wants_values,
+        operands=tuple(pair for plan in valued for pair in operand_bytes(plan.problem, plan.patterns)),
+        index=sum(_index_bytes(*one) for one in patterns),
+        results=_results(first.problem, first.patterns, result),
+        moved=sum(map(_bytes_to_reorder, plans)),
+        by_capacity=not all(isinstance(pattern, Pattern) for *_, pattern in patterns),
+        meets=any(len(statement.patterns) > 1 for _, statement in statements),
+        computes=first.problem.wants_values,
     )
 
 
@@ -240,9 +226,7 @@ def _tuples(problem: Problem, pattern: AnyPattern, number: int, variables: Seque
     """Return the number of distinct tuples of these variables that a pattern stores, or an upper bound."""
     names = problem.level_variables[number]
     if isinstance(pattern, Pattern) and pattern.nse <= LARGEST and set(variables) != set(names):
-        count = _relation(pattern, names).tuples(variables)
-        if count is not None:
-            return count
+        return _relation(pattern, names).tuples(variables)
     return _entries(problem, number, pattern)
 
 

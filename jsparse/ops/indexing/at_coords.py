@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -13,7 +14,7 @@ import numpy.typing as npt
 from jsparse.base import _native
 from jsparse.base.arrays import Array
 from jsparse.convert.dynamic_creation import index_like
-from jsparse.formats import Pattern
+from jsparse.formats import Format, Pattern
 from jsparse.formats.build import level_tuples
 from jsparse.ops.evaluate import evaluate
 from jsparse.ops.indexing.gathered import gather_values
@@ -77,14 +78,20 @@ def elements_at(tensor: SparseTensor, points: Sequence[Any], n: int) -> jax.Arra
     if isinstance(tensor.pattern, Pattern) and not traced:
         slots = locate(tensor.pattern, points)
         return jnp.asarray(slots >= 0) if is_bare else gather_values(tensor.values, slots)
-    return _read_elements(tensor, {f"t{dim}": row for dim, row in enumerate(points)})
-
-
-@jax.jit
-def _read_elements(tensor: SparseTensor, points: dict[str, Any]) -> Any:
-    """Read the elements by an einsum with an index relation per dimension. The kernel looks up each point."""
     indices = ", ".join(f"t{dim}[n]" for dim in range(tensor.ndim))
-    return evaluate(f"C[n] = A[{indices}]", A=tensor.pattern if tensor.values is None else tensor, **points)
+    return evaluate_selection(tensor, {f"t{dim}": row for dim, row in enumerate(points)}, text=f"C[n] = A[{indices}]")
+
+
+@partial(jax.jit, static_argnames=("text", "format", "nse"))
+def evaluate_selection(
+    tensor: SparseTensor, arrays: dict[str, Any], text: str, format: Format | str = "dense", nse: int | None = None
+) -> Any:
+    """Evaluate a statement that reads a tensor A at tables of indices. The kernel looks up each point."""
+    operand = tensor.pattern if tensor.values is None else tensor
+    selected = evaluate(text, A=operand, **arrays, out_format=format, nse=nse)
+    if isinstance(selected, SparseTensor) and not selected.is_dynamic:  # it is known to be empty
+        return selected.dynamic(nse)
+    return selected
 
 
 def locate(pattern: Pattern, coords: Sequence[np.ndarray]) -> np.ndarray:

@@ -97,10 +97,7 @@ class _Reader:
         elif part is not Ellipsis:
             self.arrays_at.append((len(self.labels), self.separators))
             if isinstance(part, int):
-                size = self.shape[dim]
-                if not -size <= part < size:
-                    raise _outside("an index", dim, self.shape, part)
-                self.strided[dim] = Strided(part % size, 1, 1, size)
+                self.strided[dim] = Strided(_wrap_index(part, dim, self.shape), 1, 1, self.shape[dim])
                 self.dropped.add(dim)
             elif not part.ndim and part.dtype == np.bool_:
                 self.truths.append(bool(part))

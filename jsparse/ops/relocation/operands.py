@@ -6,6 +6,9 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import jax
+import numpy as np
+
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import DTypeError, ShapeError, short_repr, shorten
 from jsparse.tensor.leaves import with_sound_leaves
@@ -21,9 +24,16 @@ def as_tensor(x: object, what: str) -> SparseTensor:
     if not isinstance(x, SparseTensor):
         raise DTypeError(
             f"Expected a SparseTensor, BCOO, BCSR or scipy.sparse array for jsparse.{what}, but got a "
-            f"{type(x).__name__}. Make one by jsparse.asarray(x), or use jax.numpy for dense arrays."
+            f"{type(x).__name__}. {_advice(x, what)}"
         )
     return with_sound_leaves(x, lambda: f"an operand of jsparse.{what}")
+
+
+def _advice(x: Any, what: str) -> str:
+    is_array = isinstance(x, np.ndarray | jax.Array)
+    if is_array and what.startswith(("graph.", "nn.")) and x.shape[:-1] == (2,) and x.dtype.kind in "iu":
+        return "An edge_index, (2, edges), becomes a graph by jsparse.graph.from_edge_index(edge_index, nodes=n)."
+    return "Make one by jsparse.asarray(x), or use jax.numpy for dense arrays."
 
 
 def as_tensors(xs: Iterable[SparseLike], what: str) -> list[SparseTensor]:

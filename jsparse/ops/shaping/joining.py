@@ -16,10 +16,9 @@ from jsparse.errors import PatternError, ShapeError, short_repr, shorten
 from jsparse.formats import Format, Level
 from jsparse.formats.levels import DENSE
 from jsparse.formats.set_operations import without_ranges
-from jsparse.ops.relocation.coordinate_map import CoordinateMap, Offset, Rows
 from jsparse.ops.relocation.formats import default_in, format_of_result
 from jsparse.ops.relocation.operands import as_axis, as_integer, as_tensor, as_tensors
-from jsparse.ops.relocation.relocate import Relocation, relocate
+from jsparse.ops.relocation.relocate import CoordinateMap, Offset, Relocation, Rows, relocate
 from jsparse.ops.shaping.axes import expand_dims
 from jsparse.ops.shaping.reshaping import ravel
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor
@@ -65,12 +64,19 @@ def _concatenate_tensors(operands: Sequence[SparseTensor], axis: int, format: Fo
     target = format_of_result(operands, format, shape, sum(tensor.nse for tensor in operands))
     if len(operands) == 1:
         return first if target == first.format or format is None else first.asformat(target)
-    maps = tuple(Offset.along(at, first.ndim, start) for start in accumulate([0, *sizes[:-1]]))
-    carried = tuple((dim, dim) for dim in range(first.ndim) if dim != at)
-    return relocate(operands, Relocation(maps, shape, target, carried, capacity_of_join(operands, shape, target)))
+    return _along_axis(operands, at, list(accumulate([0, *sizes[:-1]])), shape, target)
 
 
 concat = concatenate
+
+
+def _along_axis(
+    tensors: Sequence[SparseTensor], axis: int, starts: Sequence[int], shape: tuple[int, ...], format: Format
+) -> SparseTensor:
+    """Place the entries of each tensor from its start on along an axis. Starts ascend, and tensors do not overlap."""
+    maps = tuple(Offset.along(axis, len(shape), start) for start in starts)
+    carried = tuple((dim, dim) for dim in range(len(shape)) if dim != axis)
+    return relocate(tensors, Relocation(maps, shape, format, carried, capacity_of_join(tensors, shape, format)))
 
 
 def capacity_of_join(tensors: Sequence[SparseTensor], shape: tuple[int, ...], format: Format) -> int | None:
@@ -187,15 +193,7 @@ def pad(
     for axis, (before, after) in enumerate(_widths(pad_width, tensor.ndim)):
         shape = (*tensor.shape[:axis], before + tensor.shape[axis] + after, *tensor.shape[axis + 1 :])
         if before or after:
-            target = without_ranges(tensor.format)
-            moved = Relocation(
-                (Offset.along(axis, tensor.ndim, before),),
-                shape,
-                target,
-                tuple((dim, dim) for dim in range(tensor.ndim) if dim != axis),
-                capacity_of_join([tensor], shape, target),
-            )
-            tensor = relocate([tensor], moved)
+            tensor = _along_axis([tensor], axis, [before], shape, without_ranges(tensor.format))
     return tensor
 
 

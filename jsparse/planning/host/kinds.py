@@ -72,7 +72,7 @@ class Kind:
             result = self.program.run(operands, stored)
             calls = recorded.get()
             if calls is not None:
-                calls.append(Call(self, operands, stored, result))
+                calls.append(HostCall(self, operands, stored, result))
             return result
         return None
 
@@ -83,7 +83,7 @@ def are_run_by_kind(operands: Sequence[object]) -> bool:
     return usual and is_on_host(*operands)
 
 
-class Call(NamedTuple):
+class HostCall(NamedTuple):
     """A call of the host program of a kind."""
 
     kind: Kind
@@ -92,7 +92,7 @@ class Call(NamedTuple):
     result: jax.Array | SparseTensor
 
 
-recorded: ContextVar[list[Call] | None] = ContextVar("recorded", default=None)
+recorded: ContextVar[list[HostCall] | None] = ContextVar("recorded", default=None)
 """Where calls are listed as long as somebody records them."""
 
 

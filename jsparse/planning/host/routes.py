@@ -22,7 +22,7 @@ from jsparse.planning.host.kinds import (
     KINDS,
     MOST_ENTRIES,
     TRIES,
-    Call,
+    HostCall,
     Kind,
     are_run_by_kind,
     kind_of_pattern,
@@ -48,7 +48,7 @@ class Route:
     order: tuple[int, ...] = ()
     tries: int = 0
 
-    def take(self, arguments: Sequence[object], calls: Sequence[Call], result: object) -> None:
+    def take(self, arguments: Sequence[object], calls: Sequence[HostCall], result: object) -> None:
         """Take the program that was run in a recorded call, if it computed the result from the arguments alone."""
         if len(calls) != 1 or calls[0].result is not result or calls[0].stored[-1] is not None:
             return  # `stored` ends with the pattern of `out_format`
@@ -89,7 +89,7 @@ def by_kind(operation: Callable[P, R]) -> Callable[P, R]:
         if route.tries == TRIES:
             return operation(*args, **kwargs)
         route.tries += 1
-        calls: list[Call] = []
+        calls: list[HostCall] = []
         token = recorded.set(calls)
         try:
             computed = operation(*args, **kwargs)

@@ -26,6 +26,7 @@ import numpy as np
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.schedule.degrees import (
+    EVEN,
     SAMPLE,
     common_share,
     degree_groups,
@@ -169,7 +170,6 @@ def form_of(*accesses: Sequence[IndexVar]) -> tuple[tuple[int, ...], ...]:
 LEAST = 1e-9  # the smallest divisor
 FEW = 4  # a sample with fewer hits does not determine a share
 GROUPED = 3  # index variables of a result whose degrees are distinguished; the others count as even
-EVEN = 1.25  # a skew between 1 / EVEN and EVEN counts as 1, so that noise of random patterns decides nothing
 
 Names = frozenset[IndexVar]
 

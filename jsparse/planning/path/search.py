@@ -85,7 +85,9 @@ _Merge = tuple[tuple[Item, ...], Item]  # the factors of a step, and its result
 _Plan = tuple[float, tuple[_Merge, ...]]
 
 
-def contraction_path(product: Term, is_sparse: bool, counts: Mapping[Result, float] | None = None) -> tuple[Step, ...]:
+def contraction_path(
+    product: Term, is_sparse: bool, counts: Mapping[Result, float] | None = None, cpu: CpuModel = CPU
+) -> tuple[Step, ...]:
     """Find the steps before the last step. There are none if one nest over all operands is cheapest.
 
     Args:
@@ -95,7 +97,7 @@ def contraction_path(product: Term, is_sparse: bool, counts: Mapping[Result, flo
     """
     if not product.sums_apart:
         return ()
-    search = _Search(product, is_sparse, counts)
+    search = _PathSearch(product, is_sparse, counts or {}, cpu)
     if not search.may_pay():
         return ()
     _, merges = search.cheapest()
@@ -110,17 +112,14 @@ def contraction_path(product: Term, is_sparse: bool, counts: Mapping[Result, flo
 
 def prices(product: Term, is_sparse: bool) -> tuple[float, float]:
     """The prices of the cheapest path and of one nest over all operands. For arguments, see `contraction_path`."""
-    search = _Search(product, is_sparse)
+    search = _PathSearch(product, is_sparse, {}, CPU)
     return search.cheapest()[0], search.nest(search.items)
 
 
-class _Search:
-    def __init__(
-        self, product: Term, is_sparse: bool, counts: Mapping[Result, float] | None = None, cpu: CpuModel = CPU
-    ) -> None:
-        self.cpu = cpu
+class _PathSearch:
+    def __init__(self, product: Term, is_sparse: bool, counts: Mapping[Result, float], cpu: CpuModel) -> None:
         self.product, self.is_sparse, self.estimates = product, is_sparse, Estimates(product.sizes)
-        self.counts = counts or {}
+        self.counts, self.cpu = counts, cpu
         self.kept = frozenset(product.result_vars)
         self.items = tuple(operand_item(product, n) for n in range(len(product.operands)))
         operands = sum(self.estimates.entries(item) for item in self.items)

@@ -101,7 +101,6 @@ class Drafts:
         walks: the patterns that are walked.
         statements: the statements, in order.
         operands: for each operand, the view of the whole operand.
-        operand_nodes: operand name → for each access to it, the nodes (index variables) of its indices.
         zeros: the tensors that are 0 in the padding of dynamic patterns if XLA computes them.
         maps: the tensors that the primitive `map` computes on a dynamic pattern.
         dtypes: the dtypes of all arrays.
@@ -111,24 +110,13 @@ class Drafts:
     walks: list[Walk] = field(default_factory=list)
     statements: list[Draft] = field(default_factory=list)
     operands: dict[str, View] = field(default_factory=dict)
-    operand_nodes: dict[str, list[tuple[Node, ...]]] = field(default_factory=dict)
     zeros: set[str] = field(default_factory=set)
     maps: set[str] = field(default_factory=set)
     dtypes: set[str] = field(default_factory=set)
 
     def copy(self) -> Drafts:
         """A copy that can grow independently of the original."""
-        nodes = {name: list(of) for name, of in self.operand_nodes.items()}
-        return Drafts(
-            self.variables.copy(),
-            [*self.walks],
-            [*self.statements],
-            dict(self.operands),
-            nodes,
-            {*self.zeros},
-            {*self.maps},
-            {*self.dtypes},
-        )
+        return Drafts(*(part.copy() for part in vars(self).values()))
 
     def fresh(self) -> str:
         """A name for a new tensor."""
@@ -175,10 +163,7 @@ def read(drafts: Drafts, view: View, nodes: tuple[Node | None, ...]) -> Access:
             index[axis] = view.home[axis]
     if any(node is None for node in index):
         raise ChainError("part of an array is read")
-    found = tuple(node for node in index if node is not None)
-    if view.home is None:
-        drafts.operand_nodes.setdefault(view.tensor, []).append(found)
-    return Access(view.tensor, tuple(map(str, found)))
+    return Access(view.tensor, tuple(map(str, index)))
 
 
 def node_of(index: object) -> Node:

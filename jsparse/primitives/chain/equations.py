@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import jax
 import numpy as np
@@ -13,15 +13,15 @@ import numpy as np
 from jsparse import _compat
 from jsparse.base.memo import memoize
 from jsparse.compiler.dtypes import DTYPES, accumulator, is_complex
-from jsparse.compiler.scalar import Apply, Number, Scalar
-from jsparse.compiler.statement import product_statement
-from jsparse.notation import Access
+from jsparse.compiler.scalar import Apply, Number, Scalar, product_of
+from jsparse.compiler.semiring import Add
 from jsparse.primitives.chain.drafts import ChainError, Draft, Drafts, View, read, vanishes
 from jsparse.primitives.chain.variables import Node, Slots
 from jsparse.primitives.elementwise_function import ELEMENTWISE
 from jsparse.primitives.scalar_of import NoScalar, scalar_of
 from jsparse.primitives.spec import ArrayAccess, Spec, split_by_counts
 
+T = TypeVar("T")
 Value: TypeAlias = View | Number
 Rule: TypeAlias = Callable[[Drafts, Any, Sequence[Value]], Sequence[Value]]
 
@@ -63,13 +63,20 @@ def view_of(tensor: str, nodes: tuple[Node | None, ...], shape: tuple[int, ...],
     return View(tensor, home, tuple(axes), shape)
 
 
-def _add(drafts: Drafts, equation: Any, nodes: tuple[Node | None, ...], make: Callable[[Access], Draft]) -> View:
+def _add(
+    drafts: Drafts,
+    equation: Any,
+    nodes: tuple[Node | None, ...],
+    value: Scalar,
+    add: Add = "+",
+    walks: tuple[int, ...] = (),
+) -> View:
+    """Draft the statement that computes the result of an equation. Axes of size 1 have no node."""
     (out,) = equation.outvars
     _check_written(out.aval.dtype)
-    name = drafts.fresh()
-    kept = tuple(node for node in nodes if node is not None)
-    drafts.statements.append(make(Access(name, tuple(map(str, kept)))))
-    return view_of(name, nodes, out.aval.shape)
+    view = view_of(drafts.fresh(), nodes, out.aval.shape)
+    drafts.statements.append(Draft(view.tensor, view.home or (), value, out.aval.dtype.name, add, walks))
+    return view
 
 
 def _einsum(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
@@ -83,21 +90,13 @@ def _einsum(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequenc
     index = split_by_counts(operands[counts[0] :], counts[1:])
     terms = _Terms(drafts, spec, [tuple(_whole(drafts, x) for x in arrays) for arrays in index])
     _check_numbers(drafts, operands[: len(spec.factors)])
-    dtypes = [x.aval.dtype.name for x in (*equation.outvars, *equation.invars[: counts[0]])]
-    one = Number(spec.semiring.one(dtypes[0]))
+    one = Number(spec.semiring.one(equation.outvars[0].aval.dtype.name))
     given = [(x, term) for x, term in zip(operands, spec.factors, strict=False) if x != one]
     if not given:
         raise ChainError("a product has only literal factors")
     factors = [x if isinstance(x, Number) else read(drafts, x, terms.nodes_of(term)) for x, term in given]
-    target = terms.nodes_of(spec.result)
-
-    def make(access: Access) -> Draft:
-        value = product_statement(access, factors, (), dtypes, spec.semiring).value
-        assert value is not None
-        own = tuple(node for node in target if node is not None)
-        return Draft(access.tensor, own, value, dtypes[0], spec.semiring.add, terms.walks)
-
-    found = _add(drafts, equation, target, make)
+    value = product_of(spec.semiring.multiply, tuple(factors))
+    found = _add(drafts, equation, terms.nodes_of(spec.result), value, spec.semiring.add, terms.walks)
     if spec.result.on is not None:
         drafts.zeros.add(found.tensor)
     return [found]
@@ -186,9 +185,7 @@ def _pointwise(drafts: Drafts, equation: Any, closed: Any, operands: Sequence[Va
     value = scalar_of(closed, [argument(x) for x in operands])
     if isinstance(value, NoScalar):
         raise ChainError(value.reason)
-    own = tuple(node for node in nodes if node is not None)
-    dtype = out.aval.dtype.name
-    found = _add(drafts, equation, nodes, lambda a: Draft(a.tensor, own, value, dtype))
+    found = _add(drafts, equation, nodes, value)
     if vanishes(value, drafts.zeros):
         drafts.zeros.add(found.tensor)
     return found
@@ -272,7 +269,6 @@ def _reduction(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequ
     """Draft one statement that reduces an array over some of its axes by a sum, a maximum or a minimum."""
     (x,) = operands
     add: Any = {"reduce_sum": "+", "reduce_max": "max", "reduce_min": "min"}[equation.primitive.name]
-    (out,) = equation.outvars
     if not isinstance(x, View) or any(axis is None and size > 1 for axis, size in zip(x.axes, x.shape, strict=True)):
         raise ChainError("repeated elements are reduced")
     _check_numbers(drafts, operands)
@@ -282,13 +278,11 @@ def _reduction(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequ
     if any(node is not None and drafts.variables.slots(node) is not None for node in nodes):
         raise ChainError("all stored entries are reduced to a number")
     kept = tuple(node for n, node in enumerate(nodes) if n not in equation.params["axes"])
-    own, dtype = tuple(node for node in kept if node is not None), out.aval.dtype.name
-    return [_add(drafts, equation, kept, lambda a: Draft(a.tensor, own, value, dtype, add))]
+    return [_add(drafts, equation, kept, value, add)]
 
 
 def _dot(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
     """Draft one statement: a product of dense arrays."""
-    ((left, right), (left_batch, right_batch)) = equation.params["dimension_numbers"]
     x, y = operands
     if not (isinstance(x, View) and isinstance(y, View)):
         raise ChainError("a product has a literal factor")
@@ -296,15 +290,23 @@ def _dot(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[V
     new = drafts.variables.new
     of_x: list[Node | None] = [new(size) if size > 1 else None for size in x.shape]
     of_y: list[Node | None] = [new(size) if size > 1 else None for size in y.shape]
-    for a, b in zip((*left, *left_batch), (*right, *right_batch), strict=True):
-        of_y[b] = of_x[a]
-    rest_x = [of_x[n] for n in range(len(of_x)) if n not in (*left, *left_batch)]
-    rest_y = [of_y[n] for n in range(len(of_y)) if n not in (*right, *right_batch)]
-    target = (*(of_x[n] for n in left_batch), *rest_x, *rest_y)
+    target, _ = match_axes(of_x, of_y, equation.params)
     drafts.variables.separate({node for node in (*of_x, *of_y) if node is not None})
     factors = (read(drafts, x, tuple(of_x)), read(drafts, y, tuple(of_y)))
-    own, dtype = tuple(node for node in target if node is not None), equation.outvars[0].aval.dtype.name
-    return [_add(drafts, equation, target, lambda a: Draft(a.tensor, own, Apply("*", factors), dtype))]
+    return [_add(drafts, equation, target, Apply("*", factors))]
+
+
+def match_axes(of_x: Sequence[T], of_y: list[T], params: Mapping[str, Any]) -> tuple[tuple[T, ...], list[T]]:
+    """Give the axes of a `dot_general`'s second operand what is known of the axes of the first that they meet.
+
+    Return what is known of the axes of the result, and of the axes that are summed.
+    """
+    ((left, right), (left_batch, right_batch)) = params["dimension_numbers"]
+    for a, b in zip((*left, *left_batch), (*right, *right_batch), strict=True):
+        of_y[b] = of_x[a]
+    kept = [x for n, x in enumerate(of_x) if n not in (*left, *left_batch)]
+    kept += [x for n, x in enumerate(of_y) if n not in (*right, *right_batch)]
+    return (*(of_x[n] for n in left_batch), *kept), [of_x[n] for n in left]
 
 
 VIEWS: dict[str, Rule] = {

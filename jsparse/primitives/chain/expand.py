@@ -10,9 +10,8 @@ import jax
 from jsparse import _compat
 from jsparse.base.memo import memoize_weakly
 
-CALLS = ("jit", "pjit", "closed_call", "core_call", "jsparse_fused")
-WITH_DERIVATIVES = ("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "checkpoint", "remat", "remat2")
-EVERY = (*CALLS, *WITH_DERIVATIVES)
+CALLS = (*_compat.CALLS, "jsparse_fused")
+EVERY = (*CALLS, *_compat.CALLS_WITH_RULES)
 COMPOSED: dict[str, Callable[..., Any]] = {}
 """Name of a primitive that consists of other operations → the function that computes it by them.
 

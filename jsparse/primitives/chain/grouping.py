@@ -30,7 +30,7 @@ MOST = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class EquationGroup:
     """Equations that run together.
 
     Attributes:
@@ -48,7 +48,7 @@ class Step:
 
 
 @memoize_weakly
-def groups(closed: Any) -> tuple[Any, tuple[Step, ...]]:
+def groups(closed: Any) -> tuple[Any, tuple[EquationGroup, ...]]:
     """Return the flattened jaxpr, and the steps that compute its results."""
     jaxpr = inline_calls(closed).jaxpr
     return jaxpr, tuple(_Grouping(jaxpr).steps())
@@ -75,7 +75,7 @@ def run_groups(closed: Any, operands: Sequence[Any], run: Callable[[Any, Sequenc
     """Evaluate a closed jaxpr step by step. `run` evaluates the steps that are chains."""
     jaxpr, steps = groups(closed)
 
-    def compute(step: Step, arguments: Sequence[Any]) -> Sequence[Any]:
+    def compute(step: EquationGroup, arguments: Sequence[Any]) -> Sequence[Any]:
         return (run if step.is_fused else _compat.evaluate_jaxpr)(step.closed, arguments)
 
     return run_steps(steps, compute, dict(zip(jaxpr.invars, operands, strict=True)), jaxpr.outvars)
@@ -135,9 +135,9 @@ class _Grouping:
         self.exchanged: dict[Any, Any] = {}
         self.results = {v for v in jaxpr.outvars if not isinstance(v, _compat.Literal)}
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[EquationGroup]:
         before = [_Group([e]) for e in self.jaxpr.eqns if not self.take(e)]
-        read_later, steps = set(self.results), list[Step]()
+        read_later, steps = set(self.results), list[EquationGroup]()
         for group in reversed([*before, *self.groups]):  # a group returns what later groups read
             if read_later.isdisjoint(group.results) and not any(e.effects for e in group.equations):
                 continue
@@ -145,7 +145,7 @@ class _Grouping:
                 outvars, invars = [v for v in part.results if v in read_later], tuple(part.inputs)
                 closed = _compat.sub_jaxpr(self.jaxpr, part.equations, invars, outvars)
                 reason = part.reason if is_fused else ""
-                steps.insert(0, Step(closed, invars, tuple(outvars), is_fused, reason))
+                steps.insert(0, EquationGroup(closed, invars, tuple(outvars), is_fused, reason))
                 read_later.update(invars)
         return steps
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from operator import is_
 
 import numpy as np
 
@@ -25,13 +24,14 @@ from jsparse.compiler.scalar import (
     Let,
     Local,
     Number,
-    Rounded,
     Scalar,
     accesses_of,
     factors_of,
     operations_of,
+    parts_of,
     product_of,
     replace_accesses,
+    rewrite,
 )
 from jsparse.notation import Access
 from jsparse.primitives.chain.drafts import ChainError, Draft, Drafts, node_of
@@ -188,14 +188,7 @@ class _Statement:
 
 
 def _depth(value: Scalar) -> int:
-    match value:
-        case Apply(arguments=arguments):
-            return 1 + max(map(_depth, arguments), default=0)
-        case Rounded(value=inner):
-            return 1 + _depth(inner)
-        case Let(value=inner, body=body):
-            return 1 + max(_depth(inner), _depth(body))
-    return 1
+    return 1 + max(map(_depth, parts_of(value)), default=0)
 
 
 def _is_product(value: Scalar) -> bool:
@@ -217,19 +210,13 @@ def _replace_access(value: Scalar, access: Access, new: Scalar) -> Scalar:
     The value of a bool is the number `select(c, 1, 0)` for a condition c. If the expression tests this number by
     `x != 0`, c replaces the test.
     """
-    match value, new:
-        case Apply("!=", (Access() as x, zero)), Apply("select", (c, yes, no)) if (
-            x == access and yes == Number(1.0) and no == zero == Number(0.0)
-        ):
-            return c
-    match value:
-        case Access():
-            return new if value == access else value
-        case Apply(operation=operation, arguments=arguments):
-            replaced = tuple(_replace_access(x, access, new) for x in arguments)
-            return value if all(map(is_, replaced, arguments)) else Apply(operation, replaced)
-        case Rounded(value=inner, dtype=dtype):
-            return Rounded(_replace_access(inner, access, new), dtype)
-        case Let(name=name, value=inner, body=body):
-            return Let(name, _replace_access(inner, access, new), _replace_access(body, access, new))
-    return value
+
+    def replacement(value: Scalar) -> Scalar | None:
+        match value, new:
+            case Apply("!=", (Access() as x, zero)), Apply("select", (c, yes, no)) if (
+                x == access and yes == Number(1.0) and no == zero == Number(0.0)
+            ):
+                return c
+        return new if value == access else None
+
+    return rewrite(value, replacement)

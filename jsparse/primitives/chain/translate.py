@@ -115,7 +115,7 @@ class Translation:
     def copy(self) -> Translation:
         """A copy that can grow independently of the original."""
         other = Translation()
-        other.drafts, other.invars, other._env = self.drafts.copy(), list(self.invars), dict(self._env)
+        other.__dict__ = {name: part.copy() for name, part in vars(self).items()}
         return other
 
     def take(self, v: Any) -> None:

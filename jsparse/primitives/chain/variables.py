@@ -41,9 +41,7 @@ class Variables:
     def copy(self) -> Variables:
         """A copy that can grow independently of the original."""
         other = Variables()
-        other.sizes, other._parents = list(self.sizes), list(self._parents)
-        other._slots, other._parts, other._different = dict(self._slots), dict(self._parts), set(self._different)
-        other._coordinates = set(self._coordinates)
+        other.__dict__ = {name: part.copy() for name, part in vars(self).items()}
         return other
 
     def new(self, size: int, slots: Slots | None = None) -> Node:

@@ -10,7 +10,7 @@ import jax
 
 from jsparse import _compat
 from jsparse._compat import Primitive
-from jsparse.primitives.chain.equations import VIEWS, pair_axes
+from jsparse.primitives.chain.equations import VIEWS, match_axes, pair_axes
 from jsparse.primitives.division.rule import Division, Labels, Params, ShardingRule
 from jsparse.primitives.elementwise_function import ELEMENTWISE
 from jsparse.primitives.spec import Operands
@@ -102,19 +102,15 @@ def _reduction(add: str, primitive: Primitive, operands: Operands, results: Oper
 
 
 def _dot(primitive: Primitive, operands: Operands, results: Operands, params: Params) -> ShardingRule:
-    ((left, right), (left_batch, right_batch)) = params["dimension_numbers"]
     x, y = operands
     of_x: list[Any] = [("left", n) for n in range(x.ndim)]
     of_y: list[Any] = [("right", n) for n in range(y.ndim)]
-    for a, b in zip((*left, *left_batch), (*right, *right_batch), strict=True):
-        of_y[b] = of_x[a]
-    batch, summed = [of_x[n] for n in left_batch], [of_x[n] for n in left]
-    kept = [label for label in (*of_x, *of_y) if label not in batch and label not in summed]
+    result, summed = match_axes(of_x, of_y, params)
 
     def local(shards: Operands, division: Division) -> Operands:
         return [division.reduce_parts(out, summed, "+") for out in _bind(primitive, shards, params)]
 
-    return ShardingRule((tuple(of_x), tuple(of_y)), ((*batch, *kept),), local)
+    return ShardingRule((tuple(of_x), tuple(of_y)), (result,), local)
 
 
 DENSE_RULES: Mapping[str, DenseRule] = {

@@ -78,7 +78,7 @@ def differs(columns: Sequence[jax.Array]) -> jax.Array:
 
 
 @dataclass(frozen=True)
-class Assembly:
+class AssembledArrays:
     """The index arrays of a pattern, and the slots of the tuples from which the pattern was made.
 
     Attributes:
@@ -90,7 +90,7 @@ class Assembly:
     slots: jax.Array
 
 
-def assemble_arrays(columns: Sequence[jax.Array], count: jax.Array, type_: PatternType) -> Assembly:
+def assemble_arrays(columns: Sequence[jax.Array], count: jax.Array, type_: PatternType) -> AssembledArrays:
     """Compute the index arrays of a pattern with an entry at each live tuple, and the slots of the tuples.
 
     Args:
@@ -121,7 +121,7 @@ def assemble_arrays(columns: Sequence[jax.Array], count: jax.Array, type_: Patte
     most = np.iinfo(type_.index_dtype).max  # a number that does not fit becomes this one
     room = slots_with_room(type_)
     slots = jnp.where(live & (state.positions < room), state.positions, -1).astype(slot_dtype)
-    return Assembly(tuple(jnp.minimum(x, most).astype(type_.index_dtype) for x in arrays), slots)
+    return AssembledArrays(tuple(jnp.minimum(x, most).astype(type_.index_dtype) for x in arrays), slots)
 
 
 def slots_with_room(type_: PatternType) -> int:

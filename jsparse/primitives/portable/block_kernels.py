@@ -26,7 +26,7 @@ from jax.experimental import pallas as pl
 from jsparse import _compat
 from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
-from jsparse.primitives.portable.blocks import BlockProduct, Blocks, block_product
+from jsparse.primitives.portable.blocks import BlockOperands, BlockProduct, block_product
 from jsparse.primitives.spec import Spec
 
 GPU_DTYPES = ("float16", "bfloat16", "float32")
@@ -105,7 +105,7 @@ def _has_triton() -> bool:
     return True
 
 
-def _by_triton(blocks: Blocks, interpret: bool) -> jax.Array:
+def _by_triton(blocks: BlockOperands, interpret: bool) -> jax.Array:
     from jax.experimental.pallas import triton  # noqa: PLC0415
 
     (targets, n, k, m), entries = blocks.sizes, blocks.entries
@@ -153,7 +153,7 @@ def _sum_of_a_tile(
 # ---- TPU
 
 
-def _by_mosaic(blocks: Blocks, interpret: bool) -> jax.Array:
+def _by_mosaic(blocks: BlockOperands, interpret: bool) -> jax.Array:
     from jax.experimental.pallas import tpu  # noqa: PLC0415
 
     (targets, n, k, m), entries = blocks.sizes, blocks.entries
@@ -161,7 +161,7 @@ def _by_mosaic(blocks: Blocks, interpret: bool) -> jax.Array:
     block = (tile_m, tile_k) if blocks.is_transposed else (tile_k, tile_m)
     operands = _operands(blocks, (entries.pointers, entries.slots, entries.sources, entries.targets), tile_n)
     padded, steps = operands[-2].shape[1], k // tile_k
-    places = _Places(steps, blocks.is_transposed)
+    places = _TileIndices(steps, blocks.is_transposed)
     grid_spec = tpu.PrefetchScalarGridSpec(
         num_scalar_prefetch=4,
         grid=(padded // tile_n, m // tile_m, len(blocks.values), steps),
@@ -182,7 +182,7 @@ def _by_mosaic(blocks: Blocks, interpret: bool) -> jax.Array:
 
 
 @dataclass(frozen=True)
-class _Places:
+class _TileIndices:
     """The indices of the tiles that each step of the kernel accesses: of X, of the blocks and of the result.
 
     A step is numbered by (tile of n, tile of m, entry, tile of k). Steps after the last stored entry, in padding, name
@@ -261,7 +261,7 @@ def _tile(size: int) -> int:
     return next(tile for tile in (512, 256, 128) if size % tile == 0)
 
 
-def _operands(blocks: Blocks, numbers: Sequence[Array], tile: int) -> tuple[jax.Array, ...]:
+def _operands(blocks: BlockOperands, numbers: Sequence[Array], tile: int) -> tuple[jax.Array, ...]:
     """Return a kernel's operands: `numbers`, the dense factor, and the blocks.
 
     Axis 1 of the dense factor is padded to a multiple of `tile`.

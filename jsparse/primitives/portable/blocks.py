@@ -65,7 +65,7 @@ class BlockProduct:
         """Return whether the result or a factor has no elements."""
         return 0 in (*self.spec.shape(self.spec.result), *(np.size(x) for x in factors))
 
-    def operands(self, factors: Sequence[Array], arrays: Sequence[Array]) -> Blocks:
+    def operands(self, factors: Sequence[Array], arrays: Sequence[Array]) -> BlockOperands:
         """The operands of a kernel. `arrays` are the index arrays of a dynamic pattern."""
         term, other = self.spec.factors[self.number], self.spec.factors[1 - self.number]
         (walk,) = self.spec.walks
@@ -75,7 +75,7 @@ class BlockProduct:
         x = _group_axes(factors[1 - self.number], other.before, (self.sources, self.outer, self.summed))
         blocks = _group_axes(values, labels, ((SLOTS,), *inner))
         entries = SortedEntries.of(stream_of(walk, 0, slots_of(walk.pattern, arrays)), self)
-        return Blocks(x, blocks, is_transposed, entries, self.spec.dtype_of(factors))
+        return BlockOperands(x, blocks, is_transposed, entries, self.spec.dtype_of(factors))
 
     def result(self, out: jax.Array) -> jax.Array:
         """Convert a kernel's result, with axes (targets, outer, kept), to the result of the einsum."""
@@ -95,7 +95,7 @@ def _group_axes(x: Array, labels: Group, groups: Sequence[Group]) -> jax.Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
+class BlockOperands:
     """The operands of a kernel that multiplies blocks by a dense factor.
 
     The axes n, k and m are the axes `outer`, `summed` and `kept` of `BlockProduct`.

@@ -23,7 +23,7 @@ from jsparse.primitives.execute import find_overflow, poison_result
 from jsparse.primitives.padding import nan_where
 from jsparse.primitives.portable.join import Sorted, join_known, visit
 from jsparse.primitives.portable.stream import Stream, slots_of, stream_of
-from jsparse.primitives.portable.summed import Machine, Sum, reduce_axes, sum_of, unflatten_slots
+from jsparse.primitives.portable.summed import Machine, StreamSum, reduce_axes, sum_of, unflatten_slots
 from jsparse.primitives.spec import Spec
 
 Index = Sequence[Sequence[Any]]  # the index arrays of each pattern
@@ -110,7 +110,7 @@ def _single(
     else:
         rows = rows.with_variables(kept)
 
-        def add_to(total: Sum) -> jax.Array:
+        def add_to(total: StreamSum) -> jax.Array:
             return total.sum_from(zero, lambda zero: visit(zero, rows, later, total.add, total.rows_at_once()))
 
         if total.is_long and total.pays_to_count and not later and not rows.is_known and total.target.indexed:

@@ -132,7 +132,7 @@ def _rows(x: Array, index: Array) -> Array:
     return x[index] if isinstance(x, np.ndarray) and isinstance(index, np.ndarray) else gather_clamped(x, [index])
 
 
-class Slots(NamedTuple):
+class SlotColumns(NamedTuple):
     """The slots of a pattern.
 
     Attributes:
@@ -144,15 +144,15 @@ class Slots(NamedTuple):
     used: Array | None
 
 
-def slots_of(pattern: Pattern | PatternType, arrays: Sequence[Array]) -> Slots:
+def slots_of(pattern: Pattern | PatternType, arrays: Sequence[Array]) -> SlotColumns:
     """Return the slots of a pattern. `arrays` are the index arrays of a dynamic pattern; none for a static one."""
     if isinstance(pattern, Pattern):
         rows = pattern.to_coords()
-        return Slots([np.asarray(rows[level.dim]) for level in pattern.format.levels], None)
-    return Slots(*expand([jnp.asarray(x) for x in arrays], pattern))
+        return SlotColumns([np.asarray(rows[level.dim]) for level in pattern.format.levels], None)
+    return SlotColumns(*expand([jnp.asarray(x) for x in arrays], pattern))
 
 
-def stream_of(walk: PatternAccess, number: int, slots: Slots) -> Stream:
+def stream_of(walk: PatternAccess, number: int, slots: SlotColumns) -> Stream:
     """Return a stream with a row for each slot of one pattern, in storage order.
 
     Args:

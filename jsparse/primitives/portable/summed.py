@@ -168,7 +168,7 @@ def _index(rows: Stream, label: Label) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Sum:
+class StreamSum:
     """A sum of products over the rows of streams.
 
     Attributes:
@@ -450,7 +450,7 @@ def sum_of(
     in_order: bool = False,
     may_be_long: bool = False,
     rows: frozenset[IndexVar] = frozenset(),
-) -> Sum:
+) -> StreamSum:
     """Return the sum that a spec describes, for the factors `arrays`.
 
     Rows have coordinates in the index variables `rows` and in the index variables of all patterns.
@@ -460,7 +460,7 @@ def sum_of(
     used = {v for term in (*spec.factors, spec.result) for v in (*term.before, *term.behind)}
     named = [v for v, _ in spec.sizes if v not in sparse and v in used]
     target = AxisOrder.of(spec.result, sparse).distinct
-    return Sum(spec, factors, target, spec.dtype_of(arrays), tuple(named), in_order, may_be_long, machine)
+    return StreamSum(spec, factors, target, spec.dtype_of(arrays), tuple(named), in_order, may_be_long, machine)
 
 
 def _factor(x: Any, term: ArrayAccess, spec: Spec, sparse: frozenset[IndexVar]) -> Factor:

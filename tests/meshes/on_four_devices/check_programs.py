@@ -14,6 +14,7 @@ KINDS = {"auto": AxisType.Auto, "explicit": AxisType.Explicit}
 MESHES = {"4": ((4,), ("x",)), "2x2": ((2, 2), ("x", "y"))}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("backend", ["llvm", "xla"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("sizes", MESHES)

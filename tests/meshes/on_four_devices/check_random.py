@@ -53,6 +53,7 @@ def alike(rng, terms, sizes, whole):
     return [P(*(of.get(v) if rng.random() < 0.7 else None for v in term)) for term in terms]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", ["auto", "explicit"])
 @pytest.mark.parametrize("seed", range(40))
 def test_random_divisions(kind, seed):

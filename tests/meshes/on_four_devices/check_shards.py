@@ -57,6 +57,7 @@ def by_rows(mesh, x):
     return jax.device_put(x, NamedSharding(mesh, P("x")))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", MATRICES)
 def test_operations(name, mesh):
     dense = MATRICES[name]
@@ -81,6 +82,7 @@ def test_operations(name, mesh):
     np.testing.assert_allclose(soft.todense(), wanted.todense(), rtol=1e-6)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", MATRICES)
 def test_gradients(name, mesh):
     dense = MATRICES[name]

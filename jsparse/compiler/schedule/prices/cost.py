@@ -221,11 +221,6 @@ class Prices:
         return Cost(running * waits + moves, work, visits, target, moves, shared is None)
 
 
-def estimate(nest: Summary, patterns: tuple[AnyPattern, ...]) -> Cost:
-    """Price one candidate."""
-    return Prices(patterns).of(nest)
-
-
 def savings_by_lanes(cpu: CpuModel, steps: float, segments: float, lanes: int, gathers: int) -> float:
     """Return the multiply-adds saved if sums over segments of stored entries take `steps` steps of `lanes` entries.
 

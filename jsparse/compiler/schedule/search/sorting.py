@@ -44,7 +44,7 @@ PASSES = 2  # loops that assemble a sparse result locate rows twice: first to bo
 Names = tuple[IndexVar, ...]
 
 
-class Prices(NamedTuple):
+class LoopPrices(NamedTuple):
     """The costs of loops, in multiply-adds.
 
     Attributes:
@@ -123,7 +123,7 @@ class Sortable:
         """Return orders that need no sort if there are too many variables to try all orders; else an empty result."""
         return legal_orders(self.problem, self.patterns) if len(self.variables) > MAX_PERMUTED else ()
 
-    def cheapest(self, walks: Iterable[Names], prices: Prices) -> Sorts | None:
+    def cheapest(self, walks: Iterable[Names], prices: LoopPrices) -> Sorts | None:
         """Find the cheapest sorts for loops in one of the orders `walks`; None if no order is possible.
 
         An order is not possible if it needs a sort of a pattern that has to stay as it is. Orders with cheap sorts come
@@ -244,7 +244,7 @@ def dense_outermost(sizes: Sequence[int], entries: int) -> bool:
 def einsum_sorts(product: Sortable) -> Sorts | None:
     """Find the cheapest sorts of a product whose result is dense or on an existing pattern; None if none is legal."""
     walks = chain(product.orders_without_sort(), legal_orders(product.problem))
-    return product.cheapest(dict.fromkeys(walks), Prices(product.problem.cpu.visit, 1.0, 1, True))
+    return product.cheapest(dict.fromkeys(walks), LoopPrices(product.problem.cpu.visit, 1.0, 1, True))
 
 
 def sum_sorts(terms: Sequence[Sortable], order: Names) -> tuple[Sorts, ...] | None:
@@ -255,7 +255,7 @@ def sum_sorts(terms: Sequence[Sortable], order: Names) -> tuple[Sorts, ...] | No
     second, all products are listed and sorted.
     """
     cpu = terms[0].problem.cpu
-    in_order, listed = Prices(cpu.merge, 1.0, PASSES, False), Prices(cpu.visit, cpu.listed, PASSES, False)
+    in_order, listed = LoopPrices(cpu.merge, 1.0, PASSES, False), LoopPrices(cpu.visit, cpu.listed, PASSES, False)
     ways: list[list[Sorts | None]] = []
     for shared in (order, order[:-1]):
         found = [term.cheapest(_walks(term, shared, order[len(shared) :]), in_order) for term in terms]

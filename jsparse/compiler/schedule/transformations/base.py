@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.chain import with_loop
 from jsparse.compiler.loops.nest import Clear, Forall, LoopNest, Sequence, Stmt, Widened
-from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.summary import Summary, Transformation
 
 WORKSPACES = ("precompute", "promote", "cache_read", "scatter")
 OF_LOOPS = ("unroll_and_jam", "unroll", "prefetch", "parallelize", "merge_by", "vectorize")
@@ -20,6 +21,25 @@ def no_loop(name: str, nest: Summary) -> str:
     if name == nest.vector:
         return f"{name} runs in lanes, and no loop over it is left; the loops are {loops}"
     return f"there is no loop {name}; the loops are {loops}"
+
+
+@dataclass(frozen=True, slots=True)
+class LoopStep(Transformation):
+    """A step about one loop of the nest."""
+
+    loop: str
+
+    def check(self, nest: Summary) -> str | None:
+        return self.reason(nest) if self.loop in nest.loops else no_loop(self.loop, nest)
+
+    def reason(self, nest: Summary) -> str | None:
+        """Why the step is illegal for the nest, which has the loop; None if it is legal."""
+        raise NotImplementedError
+
+
+def first_of(nest: Summary, *keywords: str) -> Transformation | None:
+    """Return the first step with the first of these keywords that some step has; None if no step has any of them."""
+    return next((step for keyword in keywords if (step := nest.first(keyword)) is not None), None)
 
 
 def structure_reason(nest: Summary, *loops: str) -> str | None:

@@ -13,7 +13,7 @@ from jsparse.compiler.loops.nest import Assign, LoopNest, Pack, Stmt, with_child
 from jsparse.compiler.scalar import replace_accesses
 from jsparse.compiler.schedule.limits import LARGEST_COPY
 from jsparse.compiler.schedule.summary import Summary, Transformation
-from jsparse.compiler.schedule.transformations.base import change_loop
+from jsparse.compiler.schedule.transformations.base import change_loop, first_of
 from jsparse.notation.assignment import Access
 
 
@@ -40,9 +40,8 @@ class CacheRead(Transformation):
         var = nest.outer.get(self.loop)
         if var is None or var in nest.positions or self.loop not in nest.loops or var == nest.vector:
             return f"{self.loop} is no loop over panels of coordinates"
-        for keyword in ("cache_read", "precompute", "scatter"):
-            if nest.first(keyword) is not None:
-                return f"'{nest.first(keyword)}' has made a workspace already"
+        if step := first_of(nest, "cache_read", "precompute", "scatter"):
+            return f"'{step}' has made a workspace already"
         if nest.tile_loop is None:
             return "rows are copied by register tiles, and nothing runs in lanes"
         if nest.loops.index(nest.tile_loop) > nest.loops.index(self.loop):

@@ -6,12 +6,12 @@ from typing import ClassVar
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.nest import LoopNest
-from jsparse.compiler.schedule.summary import Summary, Transformation
-from jsparse.compiler.schedule.transformations.base import no_loop
+from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.transformations.base import LoopStep, first_of
 
 
 @dataclass(frozen=True, slots=True)
-class ComputeAt(Transformation):
+class ComputeAt(LoopStep):
     """Share the loops down to `loop` with the next statement, which runs after this statement in each iteration.
 
     It is the `compute_at` of Halide (Ragan-Kelley et al., PLDI 2013). Temporaries that only one iteration needs then
@@ -22,16 +22,11 @@ class ComputeAt(Transformation):
         loop: the name of the innermost loop that is shared.
     """
 
-    loop: str
     keyword: ClassVar[str] = "compute_at"
 
-    def check(self, nest: Summary) -> str | None:
-        if self.loop not in nest.loops:
-            return no_loop(self.loop, nest)
-        for keyword in ("parallelize", "widen", "compute_at"):
-            step = nest.first(keyword)
-            if step is not None:
-                return f"'{step}' is about all loops of the statement"
+    def reason(self, nest: Summary) -> str | None:
+        if step := first_of(nest, "parallelize", "widen", "compute_at"):
+            return f"'{step}' is about all loops of the statement"
         for name in nest.loops[: nest.loops.index(self.loop) + 1]:
             if name in nest.fusions:
                 return f"the loop {name} is fused"

@@ -9,8 +9,8 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.nest import Forall, LoopNest, Parallel, Stmt, Where, Workspace, with_children
 from jsparse.compiler.schedule.layout import line
 from jsparse.compiler.schedule.races import bins_reason, copies_reason, split_reason
-from jsparse.compiler.schedule.summary import Summary, Transformation
-from jsparse.compiler.schedule.transformations.base import change_loop, no_loop
+from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.transformations.base import LoopStep, change_loop
 from jsparse.compiler.schedule.transformations.split import may_be_full
 from jsparse.formats.validate import LARGEST_SIZE
 
@@ -18,7 +18,7 @@ Race = Literal["owned", "split", "reduced", "binned"]
 
 
 @dataclass(frozen=True, slots=True)
-class Parallelize(Transformation):
+class Parallelize(LoopStep):
     """Divide a loop over threads. Chunks and results do not depend on the number of threads.
 
     Attributes:
@@ -32,7 +32,6 @@ class Parallelize(Transformation):
         grain: the least number of stored entries (or iterations) in a chunk; if 0, the scheduler chooses it.
     """
 
-    loop: str
     race: Race = "owned"
     grain: int = 0
     keyword: ClassVar[str] = "parallelize"
@@ -49,9 +48,7 @@ class Parallelize(Transformation):
             raise ValueError(f"expected a race strategy, one of {', '.join(get_args(Race))}, but got {race!r}")
         return Parallelize(loop, cast(Race, race), *map(int, options))
 
-    def check(self, nest: Summary) -> str | None:
-        if self.loop not in nest.loops:
-            return no_loop(self.loop, nest)
+    def reason(self, nest: Summary) -> str | None:
         if nest.first("parallelize") is not None:
             return f"'{nest.first('parallelize')}' divides the work already"
         if not 0 <= self.grain <= LARGEST_SIZE:

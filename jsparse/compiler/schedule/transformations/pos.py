@@ -6,12 +6,12 @@ from typing import ClassVar
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.nest import LoopNest
-from jsparse.compiler.schedule.summary import Summary, Transformation
-from jsparse.compiler.schedule.transformations.base import change_domain, no_loop
+from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.transformations.base import LoopStep, change_domain
 
 
 @dataclass(frozen=True, slots=True)
-class Pos(Transformation):
+class Pos(LoopStep):
     """Make a loop over a sparse level iterate over the positions of its segments (Senanayake et al., 2020).
 
     A later split then divides positions, so that all panels of a segment but the last hold equally many entries.
@@ -20,12 +20,9 @@ class Pos(Transformation):
         loop: the name of the loop.
     """
 
-    loop: str
     keyword: ClassVar[str] = "pos"
 
-    def check(self, nest: Summary) -> str | None:
-        if self.loop not in nest.loops:
-            return no_loop(self.loop, nest)
+    def reason(self, nest: Summary) -> str | None:
         if self.loop in nest.splits:
             return f"the loop over {self.loop} is split by coordinates already"
         if nest.problem.is_assembly:

@@ -17,7 +17,7 @@ from jsparse.compiler.loops.nest import Assign, Forall, LoopNest, Stmt, Where, W
 from jsparse.compiler.scalar import Apply, Scalar, product_of
 from jsparse.compiler.schedule.layout import line
 from jsparse.compiler.schedule.summary import Summary, Transformation
-from jsparse.compiler.schedule.transformations.base import loops_of, no_loop, with_loops
+from jsparse.compiler.schedule.transformations.base import WORKSPACES, first_of, loops_of, no_loop, with_loops
 from jsparse.compiler.semiring import Multiply, Semiring
 from jsparse.compiler.statement import as_added
 from jsparse.notation.assignment import Access, IndexVar
@@ -50,9 +50,8 @@ class Precompute(Transformation):
         missing = [name for name in self.loops if name not in nest.loops]
         if missing or not self.loops:
             return no_loop(missing[0], nest) if missing else "name the loops to sum over"
-        for keyword in ("precompute", "promote", "cache_read", "scatter"):
-            if nest.first(keyword) is not None:
-                return f"'{nest.first(keyword)}' has made a workspace already: precompute before"
+        if step := first_of(nest, *WORKSPACES):
+            return f"'{step}' has made a workspace already: precompute before"
         if not nest.sums_first:
             return "the value is no product that distributes over its sum"
         at = nest.loops.index(self.loops[0])

@@ -14,7 +14,7 @@ from jsparse.compiler.loops.nest import Forall, LoopNest
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.layout import line
 from jsparse.compiler.schedule.summary import Summary, Transformation
-from jsparse.compiler.schedule.transformations.base import loops_of, structure_reason, with_loops
+from jsparse.compiler.schedule.transformations.base import first_of, loops_of, structure_reason, with_loops
 from jsparse.compiler.schedule.transformations.split import panels_reason
 
 
@@ -58,9 +58,8 @@ class Reorder(Transformation):
         reason = structure_reason(nest)
         if reason is not None:
             return f"{reason}: reorder before"
-        for keyword in ("merge_by", "unroll"):
-            if nest.first(keyword) is not None:
-                return f"'{nest.first(keyword)}' needs the loops in their order: reorder before"
+        if step := first_of(nest, "merge_by", "unroll"):
+            return f"'{step}' needs the loops in their order: reorder before"
         divided = nest.first("parallelize")
         if divided is not None and self.loops[0] != divided.loop:
             return f"'{divided}' divides the outermost loop, which would be {self.loops[0]}"

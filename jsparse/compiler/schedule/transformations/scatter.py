@@ -13,7 +13,7 @@ from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import Forall, LoopNest, Scatter, Stmt, with_children
 from jsparse.compiler.schedule.layout import pattern_numbers
 from jsparse.compiler.schedule.summary import Summary, Transformation
-from jsparse.compiler.schedule.transformations.base import loops_of, with_loops
+from jsparse.compiler.schedule.transformations.base import first_of, loops_of, with_loops
 
 LARGEST_MAP = 1 << 30  # coordinates of a dimension
 
@@ -53,9 +53,8 @@ class ScatterSegment(Transformation):
             return "the entries are listed without loops"
         if any(step.level == self.level for step in nest.steps_with("scatter")):
             return f"{self.level} is scattered already"
-        for keyword in ("unroll", "unroll_and_jam"):
-            if nest.first(keyword) is not None:
-                return f"'{nest.first(keyword)}' runs several iterations at a time, which would share a map"
+        if step := first_of(nest, "unroll", "unroll_and_jam"):
+            return f"'{step}' runs several iterations at a time, which would share a map"
         pattern, level = self.numbers
         levels = nest.problem.level_variables
         if not (0 <= pattern < len(levels) and 0 <= level < len(levels[pattern])):

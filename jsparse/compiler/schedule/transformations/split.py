@@ -9,13 +9,13 @@ from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.chain import chain, nest_loops, outer_name
 from jsparse.compiler.loops.domain import LevelIteration, Panels, PositionPanels, Range
 from jsparse.compiler.loops.nest import Forall, LoopNest
-from jsparse.compiler.schedule.summary import Summary, Transformation, Walked
-from jsparse.compiler.schedule.transformations.base import loops_of, no_loop, structure_reason, with_loops
+from jsparse.compiler.schedule.summary import Summary, Walked
+from jsparse.compiler.schedule.transformations.base import LoopStep, loops_of, structure_reason, with_loops
 from jsparse.notation.assignment import IndexVar
 
 
 @dataclass(frozen=True, slots=True)
-class Split(Transformation):
+class Split(LoopStep):
     """Divide a loop into panels of `size` coordinates: a loop `k0` over the panels, and the loop `k` inside a panel.
 
     After `pos`, a panel has `size` positions of a segment. The outer loop is put directly around the inner one. Only if
@@ -27,13 +27,12 @@ class Split(Transformation):
         size: the coordinates, or positions, of a panel.
     """
 
-    loop: str
     size: int
     keyword: ClassVar[str] = "split"
 
-    def check(self, nest: Summary) -> str | None:
-        if self.loop not in nest.loops or nest.problem.is_assembly:
-            return no_loop(self.loop, nest) if self.loop not in nest.loops else "an assembly's loops are not split"
+    def reason(self, nest: Summary) -> str | None:
+        if nest.problem.is_assembly:
+            return "an assembly's loops are not split"
         if self.loop in nest.outer or self.loop in nest.splits:
             return f"the loop over {self.loop} is split already"
         if self.size < 1:

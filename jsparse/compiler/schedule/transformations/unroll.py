@@ -13,12 +13,12 @@ from typing import ClassVar
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.nest import LoopNest
 from jsparse.compiler.schedule.limits import WRITTEN_OUT
-from jsparse.compiler.schedule.summary import Summary, Transformation
-from jsparse.compiler.schedule.transformations.base import change_loop, lanes_reason, no_loop
+from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.transformations.base import LoopStep, change_loop, lanes_reason
 
 
 @dataclass(frozen=True, slots=True)
-class Unroll(Transformation):
+class Unroll(LoopStep):
     """Write out all iterations of a loop, with constants in place of its coordinates and its positions.
 
     To write out a loop over a level, the entries of its pattern must be known (`specialize pattern`), and the loops
@@ -28,12 +28,9 @@ class Unroll(Transformation):
         loop: the name of the loop.
     """
 
-    loop: str
     keyword: ClassVar[str] = "unroll"
 
-    def check(self, nest: Summary) -> str | None:
-        if self.loop not in nest.loops:
-            return no_loop(self.loop, nest)
+    def reason(self, nest: Summary) -> str | None:
         if reason := lanes_reason(nest, self.loop):
             return reason
         if nest.problem.is_assembly:

@@ -7,14 +7,14 @@ from typing import ClassVar
 
 from jsparse.base.dataclass import dataclass
 from jsparse.compiler.loops.nest import LoopNest
-from jsparse.compiler.schedule.summary import Summary, Transformation
-from jsparse.compiler.schedule.transformations.base import change_loop, lanes_reason, no_loop
+from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.transformations.base import LoopStep, change_loop, lanes_reason
 
 MOST = 16  # iterations at a time
 
 
 @dataclass(frozen=True, slots=True)
-class UnrollAndJam(Transformation):
+class UnrollAndJam(LoopStep):
     """Run several iterations of a loop at a time, so that rows read by all of these iterations are loaded once.
 
     If the iterations add to the same registers, each iteration has its own copy of them, and the copies are added up at
@@ -26,13 +26,10 @@ class UnrollAndJam(Transformation):
         copies: the number of iterations that run at a time.
     """
 
-    loop: str
     copies: int
     keyword: ClassVar[str] = "unroll_and_jam"
 
-    def check(self, nest: Summary) -> str | None:
-        if self.loop not in nest.loops:
-            return no_loop(self.loop, nest)
+    def reason(self, nest: Summary) -> str | None:
         if reason := lanes_reason(nest, self.loop):
             return reason
         if not 1 < self.copies <= MOST:
