@@ -74,7 +74,10 @@ def kind_of(name: str) -> int:
 
 @cache
 def pages() -> dict[str, dict[str, list[str]]]:
-    """The public names of each page of the reference, by groups. Raises ValueError unless each name is on one page."""
+    """The public names of each page of the reference, by groups.
+
+    Raises ValueError unless each name is on one page, and what pages list has names.
+    """
     listed = {path.name: _groups(path) for path in sorted(FOLDER.glob("*.md"))}
     scopes = [
         (scope, (page, number, group, place))
@@ -83,19 +86,25 @@ def pages() -> dict[str, dict[str, list[str]]]:
         for place, scope in enumerate(entries)
     ]
     rows = []
+    unused = {scope for scope, _ in scopes}
     for name, module in public().items():
         fits = [
-            ((scope == name, len(scope)), at)
+            ((scope == name, len(scope)), at, scope)
             for scope, at in scopes
             if scope == name or f"{module}.".startswith(f"{scope}.")
         ]
-        best = [at for closeness, at in fits if closeness == max(closest for closest, _ in fits)]
+        best = [(at, scope) for closeness, at, scope in fits if closeness == max(closest for closest, *_ in fits)]
         if len(best) != 1:
-            where = " and ".join(at[0] for at in best) or "no page"
+            where = " and ".join(at[0] for at, _ in best) or "no page"
             raise ValueError(f"{name} of {module} is on {where} of docs/reference/, but has to be on one page.")
-        ((page, number, group, place),) = best
+        (((page, number, group, place), scope),) = best
+        unused.discard(scope)
         kind = kind_of(name)
         rows.append((page, number, group, kind, place, name) if group else (page, kind, KINDS[kind], kind, 0, name))
+    if unused:
+        raise ValueError(
+            f"{', '.join(sorted(unused))}: pages of docs/reference/ list them, but nothing public is there."
+        )
     found: dict[str, dict[str, list[str]]] = {page: {} for page in listed}
     for page, _, group, *_, name in sorted(rows):
         found[page].setdefault(group, []).append(name)
