@@ -30,8 +30,8 @@ class NeighborSample(NamedTuple):
         >>> messages = found.graph @ x_source  # (2, 8): the sums over the neighbours of 3 and of 1
 
     Attributes:
-        graph: the sampled edges, dynamic, of shape (seeds, slots): row s belongs to seed s, column c to `nodes[c]`.
-        nodes: (slots,) the nodes whose features the sample needs: the seeds, in their order, then each of the other
+        graph: the sampled edges, dynamic, of shape (seeds, columns): row s belongs to seed s, column c to `nodes[c]`.
+        nodes: (columns,) the nodes whose features the sample needs: the seeds, in their order, then each of the other
             sampled nodes once. Slots that are not in use have the number of all nodes, which is out of range.
     """
 
@@ -64,7 +64,7 @@ def sample_neighbors(key: jax.Array, A: Graph, seeds: ArrayLike, fanout: int) ->
         fanout: the number of edges for each seed, 1 or more. A number above the number of nodes has the effect of
             the number of nodes.
 
-    Returns a `NeighborSample` with seeds + min(seeds · fanout, nodes) slots for nodes and seeds · fanout slots for
+    Returns a `NeighborSample` with seeds + min(seeds · fanout, nodes) columns for nodes and seeds · fanout slots for
     edges. Its graph has the weights of A and is differentiable in them. It is a pattern if A is.
 
     Raises ShapeError for invalid seeds and fanouts and if the graph is not square, PatternError for seeds that are no

@@ -1,6 +1,7 @@
 """The pages of the documentation, and their code as programs."""
 
 import re
+import sys
 from pathlib import Path
 
 from docs.examples import failures
@@ -8,6 +9,7 @@ from docs.examples import failures
 __all__ = ["FENCE", "PAGES", "ROOT", "blocks", "run"]
 
 ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "tools"))  # what builds the site
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")))
 FENCE = re.compile(r"^( *)(```+|~~~+) *(\S*)[^\n]*\n(.*?)^\1\2 *$", re.DOTALL | re.MULTILINE)
 
