@@ -1,10 +1,10 @@
 """Memos: caches whose keys contain patterns, and that keep no pattern alive for long.
 
 Plans, statements and compiled programs are cached by their arguments, which contain patterns. A pattern may take
-gigabytes, so an entry is removed as soon as the last tensor on one of its patterns dies. An *owner* is an object that
-dies with that tensor: all tensors on the same index arrays refer to one owner, and nothing else does. A pattern in the
-key of an entry is *loose* if no tensor on it is alive. For example, the pattern of an index table is loose. A memo
-keeps loose patterns up to `LOOSE_BYTES` in total. Results that are computed from a jaxpr are removed with the jaxpr.
+gigabytes, so it is *loose* as soon as the last tensor on it has died, and a memo keeps loose patterns up to
+`LOOSE_BYTES` in total. So `jsparse.asarray(matrix) @ x` in a loop is planned once. An *owner* is an object that dies
+with that tensor: all tensors on the same index arrays refer to one owner, and nothing else does. The pattern of an
+index table has none, and is loose from the start. Results that are computed from a jaxpr are removed with the jaxpr.
 
 Properties that are computed once (`lazy`) keep their value in the object itself. `hold_over_forks` makes sure that a
 lock is free in a forked process.
@@ -32,37 +32,44 @@ def hold_over_forks(lock: L) -> L:
     return lock
 
 
-LOOSE_BYTES = 1 << 26  # the most bytes of loose patterns' index arrays that one memo keeps
+LOOSE_BYTES = 1 << 26  # the most bytes of loose patterns' index arrays that one memo keeps; arrays may be in several
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
 _numbers = itertools.count()
-_entries: dict[int, tuple[dict[Any, _Entry], Any]] = {}  # number of an entry → the memo's dict that has it, and its key
+_entries: dict[int, tuple[Memo[Any, Any], Any]] = {}  # number of an entry → the memo that has it, and its key
 _memos: list[Memo[Any, Any] | WeakMemo[Any, Any]] = []
 
 
 class Owner:
-    """An object that lives as long as any tensor on certain index arrays.
+    """An object that lives as long as any tensor on certain index arrays, of `nbytes` bytes.
 
-    When it dies, memos drop the entries whose keys contain these arrays.
+    When it dies, these arrays are loose in the entries of memos whose keys contain them.
     """
 
-    __slots__ = ("__weakref__", "entries")
+    __slots__ = ("__weakref__", "entries", "nbytes")
 
-    def __init__(self) -> None:
-        self.entries: list[int] = []
+    def __init__(self, nbytes: int) -> None:
+        self.entries, self.nbytes = list[int](), nbytes
 
     def add(self, number: int) -> None:
-        """Register an entry of a memo, by its number. The entry is removed when this owner dies."""
+        """Register an entry of a memo, by its number, whose arrays are loose when this owner dies."""
         self.entries.append(number)
         if len(self.entries) % 1024 == 0:
             self.entries = [n for n in self.entries if n in _entries]
 
     def __del__(self) -> None:
+        memos = dict[int, Memo[Any, Any]]()
         for number in self.entries:
-            _remove(number)
+            memo, key = _entries.get(number, (None, None))
+            entry = None if memo is None else memo.known.get(key)
+            if memo is not None and entry is not None and entry.number == number:
+                entry.loose += self.nbytes
+                memos[id(memo)] = memo
+        for memo in memos.values():
+            memo.evict_loose()
 
 
 _owners: weakref.WeakValueDictionary[bytes, Owner] = weakref.WeakValueDictionary()
@@ -93,7 +100,7 @@ class Owned:
         """Return the owner, or make one if there is none. A tensor refers to its owner as long as the tensor lives."""
         owner = self.living_owner()
         if owner is None:
-            owner = _owners.setdefault(self.identity(), Owner())
+            owner = _owners.setdefault(self.identity(), Owner(self.nbytes()))
             object.__setattr__(self, "_owner", weakref.ref(owner))
         return owner
 
@@ -156,26 +163,35 @@ class Memo(Generic[P, R]):
         kept = self.known.setdefault(key, entry)
         if kept is not entry:  # the function itself, or another thread, made the entry meanwhile
             return kept.value
-        _entries[entry.number] = self.known, key
+        _entries[entry.number] = self, key
         for owner in {id(owner): owner for _, owner in owners if owner is not None}.values():
             owner.add(entry.number)
-        self._evict(entry)
+        if entry.loose:
+            self.evict_loose(entry)
+        while len(self.known) > self.maxsize and self._evict_oldest(lambda other: other is not entry):
+            pass
         return value
 
-    def _evict(self, newest: _Entry) -> None:
-        """Remove the oldest entries that were not used since the last eviction, but never the newest entry."""
-        loose = sum(entry.loose for entry in list(self.known.values())) if newest.loose else 0
-        while len(self.known) > self.maxsize or loose > LOOSE_BYTES:
-            others = [entry for entry in list(self.known.values()) if entry is not newest]
-            if not others:
+    def evict_loose(self, newest: _Entry | None = None) -> None:
+        """Remove entries with loose arrays until these take at most `LOOSE_BYTES`, but never the newest entry."""
+        loose = sum(entry.loose for entry in list(self.known.values()))
+        while loose > LOOSE_BYTES:
+            evicted = self._evict_oldest(lambda entry: entry.loose > 0 and entry is not newest)
+            if evicted is None:
                 return
-            oldest = next((entry for entry in others if not entry.used), None)
-            if oldest is None:
-                for entry in others:
-                    entry.used = False
-                continue
-            loose -= oldest.loose
-            _remove(oldest.number)
+            loose -= evicted.loose
+
+    def _evict_oldest(self, is_candidate: Callable[[_Entry], bool]) -> _Entry | None:
+        """Remove and return the oldest candidate that was not used since the last eviction; None without candidates."""
+        candidates = [entry for entry in list(self.known.values()) if is_candidate(entry)]
+        oldest = next((entry for entry in candidates if not entry.used), candidates[0] if candidates else None)
+        if oldest is None:
+            return None
+        if oldest.used:  # all were used
+            for entry in candidates:
+                entry.used = False
+        _remove(oldest.number)
+        return oldest
 
     def clear(self) -> None:
         """Remove all entries."""
@@ -252,10 +268,10 @@ class lazy(Generic[T]):  # noqa: N801
 
 def _remove(number: int) -> None:
     """Remove an entry from its memo. An owner may die at any time, so this may run even while a memo adds an entry."""
-    known, key = _entries.pop(number, (None, None))
-    entry = None if known is None else known.get(key)
-    if known is not None and entry is not None and entry.number == number:
-        known.pop(key, None)
+    memo, key = _entries.pop(number, (None, None))
+    entry = None if memo is None else memo.known.get(key)
+    if memo is not None and entry is not None and entry.number == number:
+        memo.known.pop(key, None)
 
 
 def _find_owned(x: Any) -> Iterator[Owned]:

@@ -1,4 +1,4 @@
-"""Memos drop the entries of a pattern with the last tensor on it."""
+"""Memos keep the entries of a pattern whose last tensor has died up to a size."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def drawn(seed: int) -> SparseTensor:
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_a_pattern_is_freed_with_its_last_tensor(name: str) -> None:
+def test_a_large_pattern_is_freed_with_its_last_tensor(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memo, "LOOSE_BYTES", 0)
     A = drawn(1)
     jax.block_until_ready(OPERATIONS[name](A))
     pattern = weakref.ref(A.pattern)
@@ -57,8 +58,9 @@ def test_a_pattern_is_freed_with_its_last_tensor(name: str) -> None:
     assert pattern() is None
 
 
-def test_patterns_of_a_fused_functions_arguments_are_freed_with_jaxs_caches() -> None:
+def test_patterns_of_a_fused_functions_arguments_are_freed_with_jaxs_caches(monkeypatch: pytest.MonkeyPatch) -> None:
     """A jitted function keeps what it was compiled for, so the pattern of a static tensor."""
+    monkeypatch.setattr(memo, "LOOSE_BYTES", 0)
     rows = jsparse.fuse(lambda A, x: jsparse.softmax(2 * A, 1) @ x)
     A = drawn(5)
     jax.block_until_ready(rows(A, X))
@@ -78,6 +80,29 @@ def test_plans_live_as_long_as_a_tensor() -> None:
     before = len(make_plan.known)
     B @ X
     assert len(make_plan.known) == before > 0
+
+
+def test_plans_of_small_patterns_outlive_their_tensors() -> None:
+    """So a matrix that is converted anew for each product is planned once."""
+    matrix = drawn(6).to_scipy()
+    jsparse.asarray(matrix) @ X
+    gc.collect()
+    before = dict(make_plan.known)
+    jsparse.asarray(matrix) @ X
+    assert make_plan.known == before
+
+
+def test_loose_patterns_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    jsparse.clear_cache()
+    nbytes = drawn(0).pattern.nbytes()
+    monkeypatch.setattr(memo, "LOOSE_BYTES", 3 * nbytes)
+    for seed in range(10):
+        drawn(seed) @ X
+    gc.collect()
+    for known in memo._memos:
+        if isinstance(known, memo.Memo):
+            assert sum(entry.loose for entry in known.known.values()) <= 3 * nbytes
+    assert make_plan.known
 
 
 def test_a_tensor_that_outlives_the_memos_is_freed_without_an_error() -> None:
