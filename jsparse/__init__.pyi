@@ -45,7 +45,7 @@ from jsparse.formats import Format as Format
 from jsparse.formats import Pattern as Pattern
 from jsparse.io.files import load as load
 from jsparse.io.files import save as save
-from jsparse.ops.attention.dot_product_attention import attention_fn as attention_fn
+from jsparse.ops.attention.attention_fn import attention_fn as attention_fn
 from jsparse.ops.attention.dot_product_attention import dot_product_attention as dot_product_attention
 from jsparse.ops.attention.sparse_attention import sparse_attention as sparse_attention
 from jsparse.ops.autotune import autotune as autotune
@@ -104,6 +104,8 @@ from jsparse.ops.indexing.getitem import take_along_axis as take_along_axis
 from jsparse.ops.profile import profile as profile
 from jsparse.ops.reductions.arg import argmax as argmax
 from jsparse.ops.reductions.arg import argmin as argmin
+from jsparse.ops.reductions.moments import std as std
+from jsparse.ops.reductions.moments import var as var
 from jsparse.ops.reductions.nan import nanmax as nanmax
 from jsparse.ops.reductions.nan import nanmean as nanmean
 from jsparse.ops.reductions.nan import nanmin as nanmin
@@ -116,9 +118,7 @@ from jsparse.ops.reductions.reductions import max as max
 from jsparse.ops.reductions.reductions import mean as mean
 from jsparse.ops.reductions.reductions import min as min
 from jsparse.ops.reductions.reductions import prod as prod
-from jsparse.ops.reductions.reductions import std as std
 from jsparse.ops.reductions.reductions import sum as sum
-from jsparse.ops.reductions.reductions import var as var
 from jsparse.ops.reductions.softmax import log_softmax as log_softmax
 from jsparse.ops.reductions.softmax import logsumexp as logsumexp
 from jsparse.ops.reductions.softmax import softmax as softmax

@@ -47,8 +47,9 @@ KINDS: dict[str, dict[str, str]] = {
     },
     "Reductions": {
         "ops.reductions.arg": "argmax argmin",
+        "ops.reductions.moments": "std var",
         "ops.reductions.nan": "nanmax nanmean nanmin nanprod nansum",
-        "ops.reductions.reductions": "all any count_nonzero max mean min prod std sum var",
+        "ops.reductions.reductions": "all any count_nonzero max mean min prod sum",
         "ops.reductions.softmax": "log_softmax logsumexp softmax",
         "ops.shaping.norm": "norm",
     },
@@ -82,7 +83,7 @@ KINDS: dict[str, dict[str, str]] = {
         "ops.trees": "values with_values",
     },
     "Attention and fusion": {
-        "ops.attention.dot_product_attention": "attention_fn",
+        "ops.attention.attention_fn": "attention_fn",
         "ops.attention.sparse_attention": "sparse_attention",
         "ops.fuse": "fuse",
     },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
@@ -17,7 +17,6 @@ from jax._src.core import (
     Literal,
     Var,
     eval_jaxpr,
-    jaxprs_in_params,
 )
 from jax.interpreters import partial_eval
 
@@ -120,9 +119,12 @@ CALLS_WITH_RULES = ("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr
 """The primitives that call a jaxpr, and say what its derivative is or what is stored for it."""
 
 
-def jaxprs_in(params: dict[str, Any]) -> Iterable[Jaxpr]:
-    """The jaxprs among the parameters of an equation."""
-    return jaxprs_in_params(params)
+def jaxprs_in(params: dict[str, Any]) -> Iterator[ClosedJaxpr]:
+    """The jaxprs among the parameters of an equation, with their constants, which JAX's function of this name drops."""
+    for value in params.values():
+        for part in value if isinstance(value, tuple | list) else (value,):
+            if is_jaxpr(part):
+                yield close_jaxpr(part)
 
 
 def scan_counts(params: dict[str, Any]) -> tuple[int, int]:

@@ -181,11 +181,11 @@ def of_any_array(
 
     def extend(function: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[TensorLike, P], R]:
         def apply(A: TensorLike, /, *args: P.args, **kwargs: P.kwargs) -> R:
-            given = A if type(A) is SparseTensor else as_sparse_operand(A, f"jsparse.{name}")
-            if isinstance(given, kinds):
-                checked: Any = given if operand is None else with_sound_leaves(cast(SparseTensor, given), operand)
+            x = A if type(A) is SparseTensor else as_sparse_operand(A, f"jsparse.{name}")
+            if isinstance(x, kinds):
+                checked: Any = x if operand is None else with_sound_leaves(cast(SparseTensor, x), operand)
                 return function(checked, *args, **kwargs)
-            return of_arrays(given, *args, **kwargs)
+            return of_arrays(x, *args, **kwargs)
 
         update_wrapper(apply, function)
         return apply

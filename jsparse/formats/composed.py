@@ -325,14 +325,14 @@ def find_format(name: str, arguments: str | None, ndim: int) -> ComposedFormat |
 def _numbers(name: str, arguments: str | None) -> tuple[int, ...]:
     """Read the arguments of a format. Raises FormatError unless they are as many integers as the format takes."""
     forms = " or ".join(form for form in FORMS if form.partition("(")[0] == name)
-    given = f"{name}{shorten(arguments or '')}"
+    written = f"{name}{shorten(arguments or '')}"
     texts = [text.strip() for text in (arguments or "()")[1:-1].split(",")]
     texts = [] if texts == [""] else texts
     if len(texts) not in _COUNTS[name]:
-        raise FormatError(f"Expected {forms}, but got {given}.")
+        raise FormatError(f"Expected {forms}, but got {written}.")
     for text in texts:
         if not re.fullmatch(r"[0-9]{1,10}", text) or not 0 < int(text) < 2**31:
             raise FormatError(
-                f"Expected integers from 1 to 2**31 - 1 in {forms}, but got {short_repr(text)} in {given}."
+                f"Expected integers from 1 to 2**31 - 1 in {forms}, but got {short_repr(text)} in {written}."
             )
     return tuple(map(int, texts))

@@ -36,8 +36,8 @@ def degree(A: Graph, axis: int = 1) -> jax.Array:
 def _degrees(graph: Graph, axis: int) -> jax.Array:
     """Compute the degrees of a graph that has been checked."""
     if isinstance(graph, SparseTensor):
-        found: jax.Array = sum_over(graph, (axis,))
-        return found
+        counts: jax.Array = sum_over(graph, (axis,))
+        return counts
     return contract("ij->i" if axis else "ij->j", graph)
 
 

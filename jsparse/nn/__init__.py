@@ -4,13 +4,14 @@
 """
 
 from jsparse.nn.aggregation import aggregate
-from jsparse.nn.attention import KVCache, Projection, attention_step, multi_head_attention, relative_bias
+from jsparse.nn.attention import Projection, multi_head_attention, relative_bias
 from jsparse.nn.convolutions.cheb import ChebConv, cheb_conv
 from jsparse.nn.convolutions.edge import EdgeConv, edge_conv
 from jsparse.nn.convolutions.gcn import GCNConv, gcn_conv
 from jsparse.nn.convolutions.gin import GINConv, gin_conv
 from jsparse.nn.convolutions.rgcn import RGCNConv, basis_kernel, rgcn_conv
 from jsparse.nn.convolutions.sage import SAGEConv, sage_conv
+from jsparse.nn.decoding import KVCache, attention_step
 from jsparse.nn.experts import Routing, mixture_of_experts, route, top_k_activations
 from jsparse.nn.graph_attention.gat import EdgeAttention, GATConv, GATv2Conv, gat_conv, gatv2_conv
 from jsparse.nn.graph_attention.transformer import TransformerConv, transformer_conv

@@ -56,10 +56,10 @@ def affine(
         x, weight, bias = x.astype(dtype), weight.astype(dtype), None if bias is None else bias.astype(dtype)
     # A call of JAX's reshape takes longer than a small product, even where the shape stays.
     rows = x if x.ndim == weight.ndim == 2 else x.reshape(prod(x.shape[:-1]), *inputs)
-    found = wide_sums(text, rows, weight)
-    found = found if weight.ndim == 2 else found.reshape(rows.shape[0], out)
-    found = round_to_operands(found if bias is None else found + wide(bias), x, weight, bias)
-    return found if x.ndim == 2 else found.reshape(*x.shape[:-1], out)
+    sums = wide_sums(text, rows, weight)
+    sums = sums if weight.ndim == 2 else sums.reshape(rows.shape[0], out)
+    sums = round_to_operands(sums if bias is None else sums + wide(bias), x, weight, bias)
+    return sums if x.ndim == 2 else sums.reshape(*x.shape[:-1], out)
 
 
 def block_linear(

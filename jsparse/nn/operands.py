@@ -186,16 +186,16 @@ def at_edges(
     if len(output) < like.ndim:
         arrays = *arrays, jnp.ones(like.shape[2], arrays[0].dtype)
         text = f"{inputs},k->ijk{output[2:]}"
-    found = contract(text, *arrays, out_format=like, preferred_element_type=dtype)
-    assert isinstance(found, SparseTensor)
-    return found
+    values = contract(text, *arrays, out_format=like, preferred_element_type=dtype)
+    assert isinstance(values, SparseTensor)
+    return values
 
 
 def dense_sums(text: str, *arguments: PatternLike | jax.Array, **options: Any) -> jax.Array:
     """Compute an einsum with a dense result, of operands as `contract` takes them."""
-    found = contract(text, *arguments, out_format="dense", **options)
-    assert not isinstance(found, SparseTensor)
-    return found
+    sums = contract(text, *arguments, out_format="dense", **options)
+    assert not isinstance(sums, SparseTensor)
+    return sums
 
 
 def wide_sums(text: str, *arguments: PatternLike | jax.Array, **options: Any) -> jax.Array:

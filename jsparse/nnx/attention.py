@@ -13,7 +13,8 @@ from jax.typing import DTypeLike
 from jsparse.base.arrays import Array
 from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
-from jsparse.nn.attention import KVCache, MultiHead, apply_layer, mask_pattern
+from jsparse.nn.attention import MultiHead, mask_pattern
+from jsparse.nn.decoding import KVCache, apply_layer
 from jsparse.nn.layer import check_sizes
 from jsparse.nnx.param import SparseIndex
 from jsparse.nnx.shown import Shown

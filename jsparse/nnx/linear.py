@@ -65,8 +65,8 @@ class _Linear(nnx.Module, metaclass=Shown):
         bias, outputs = None if self.bias is None else self.bias[...], self.out_features
         if isinstance(outputs, int):
             return affine(x, self.kernel.tensor, bias, self.dtype)
-        found = affine(x, self.kernel.tensor, None if bias is None else bias.reshape(-1), self.dtype)
-        return found.reshape(*found.shape[:-1], *outputs)
+        rows = affine(x, self.kernel.tensor, None if bias is None else bias.reshape(-1), self.dtype)
+        return rows.reshape(*rows.shape[:-1], *outputs)
 
 
 class SparseLinear(_Linear):

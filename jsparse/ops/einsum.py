@@ -128,17 +128,17 @@ def einsum(
         options |= {"semiring": None if semiring == "plus_times" else semiring, "dtype": preferred_element_type}
         options |= {"out_sharding": out_sharding}
         return cast("jax.Array", own._call("einsum", (subscripts, *operands), options))
-    given: list[Any] = [as_sparse_operand(x, shown, composed=True) for x in (subscripts, *operands)]
-    dense = out_format is None and not any(map(is_sparse, given))
+    items: list[Any] = [as_sparse_operand(x, shown, composed=True) for x in (subscripts, *operands)]
+    dense = out_format is None and not any(map(is_sparse, items))
     if not (dense or isinstance(subscripts, str)):
-        given = _with_text(given)
-        shown = f"'{shorten(given[0])}'"
+        items = _with_text(items)
+        shown = f"'{shorten(items[0])}'"
     schedules = as_schedules(schedule, shown)
     ring = semiring_named(semiring, str(shown).strip("'"))
     preferred = parse_preferred_dtype(shown, preferred_element_type)
     if dense and ring.is_linear and not schedules:
-        return _of_arrays(tuple(given), preferred, str(shown).strip("'"), precision, out_sharding)
-    text, *arrays = given if isinstance(given[0], str) else _with_text(given)
+        return _of_arrays(tuple(items), preferred, str(shown).strip("'"), precision, out_sharding)
+    text, *arrays = items if isinstance(items[0], str) else _with_text(items)
     result: Any = plan_einsum(text, arrays, out_format, nse, preferred, ring, schedules).run()
     if out_sharding is None:
         _check_summed(text, arrays, result)

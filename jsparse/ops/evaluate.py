@@ -117,8 +117,8 @@ def evaluate(
     if is_converted and not _takes_composed(statement, ring, tensors):
         options = {"semiring": semiring, "shape": shape, "nse": nse, "preferred_element_type": preferred_element_type}
         plain = plain_out_format(out_format, len(statement.target.indices))
-        found: Any = evaluate(text, out_format=plain, **options, **tensors)  # type: ignore[arg-type]
-        return in_chosen_format(found, ring, shown) if is_auto(out_format) else in_composed_format(found, out_format)
+        result: Any = evaluate(text, out_format=plain, **options, **tensors)  # type: ignore[arg-type]
+        return in_chosen_format(result, ring, shown) if is_auto(out_format) else in_composed_format(result, out_format)
     preferred = parse_preferred_dtype(f"'{text}'", preferred_element_type)
     request = _Request(text, statement, ring, tensors, shape, out_format, nse, preferred, schedules)
     if not ring.is_linear and len(statement.terms) > 1:
@@ -370,19 +370,19 @@ def _target_shape(text: str, before: Array | None, shape: Sequence[int] | None) 
     if shape is None:
         return had
     try:
-        given = tuple(index(size) for size in shape)
+        sizes = tuple(index(size) for size in shape)
     except (TypeError, ValueError):
-        given = (-1,)
-    if min(given, default=0) < 0 or max(given, default=0) > LARGEST_SIZE:
+        sizes = (-1,)
+    if min(sizes, default=0) < 0 or max(sizes, default=0) > LARGEST_SIZE:
         raise ShapeError(
             f"Expected shape= of '{text}' to be a tuple of sizes from 0 to 2**62, but got {short_repr(shape)}."
         )
-    if had not in (None, given):
+    if had not in (None, sizes):
         raise ShapeError(
             f"Expected shape= of '{text}' to be {had}, the shape of the tensor passed for the target, but got "
-            f"{given}. Leave shape= out."
+            f"{sizes}. Leave shape= out."
         )
-    return given
+    return sizes
 
 
 @lru_cache(maxsize=1024)

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from jsparse import _compat
+from jsparse.primitives.chain.expand import inline_calls
 from jsparse.primitives.fused import run_fused
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -46,7 +47,7 @@ def fuse(function: F) -> F:
             out_tree.append(structure)
             return results
 
-        closed = jax.make_jaxpr(flat)(*leaves)
+        closed = inline_calls(jax.make_jaxpr(flat)(*leaves))
         results = run_fused(_compat.without_constants(closed), [*leaves, *closed.consts])
         return jax.tree.unflatten(out_tree[-1], results)
 

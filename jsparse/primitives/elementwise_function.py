@@ -177,4 +177,4 @@ def _equations(jaxpr: Any) -> Iterator[Any]:
     for equation in jaxpr.eqns:
         yield equation
         for inner in _compat.jaxprs_in(equation.params):
-            yield from _equations(inner)
+            yield from _equations(inner.jaxpr)

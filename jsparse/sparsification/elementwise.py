@@ -25,8 +25,7 @@ from jsparse.sparsification.deferred import (
     uniform_number,
     values_at,
 )
-from jsparse.sparsification.equation import Equation
-from jsparse.sparsification.rules import deferred_rule, sparse_rule
+from jsparse.sparsification.equation import Equation, deferred_rule, sparse_rule
 from jsparse.sparsification.sparse_value import (
     ZERO,
     Background,

@@ -73,8 +73,8 @@ class GradientIndex:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the array."""
-        found: tuple[int, ...] = self.array.shape
-        return found
+        shape: tuple[int, ...] = self.array.shape
+        return shape
 
     @property
     def dtype(self) -> Any:

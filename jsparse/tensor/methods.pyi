@@ -56,15 +56,15 @@ class TensorMethods:
         from jsparse.ops.protocols import array_function as __array_function__
         from jsparse.ops.reductions.arg import argmax as argmax
         from jsparse.ops.reductions.arg import argmin as argmin
+        from jsparse.ops.reductions.moments import std as std
+        from jsparse.ops.reductions.moments import var as var
         from jsparse.ops.reductions.reductions import all as all
         from jsparse.ops.reductions.reductions import any as any
         from jsparse.ops.reductions.reductions import max as max
         from jsparse.ops.reductions.reductions import mean as mean
         from jsparse.ops.reductions.reductions import min as min
         from jsparse.ops.reductions.reductions import prod as prod
-        from jsparse.ops.reductions.reductions import std as std
         from jsparse.ops.reductions.reductions import sum as sum
-        from jsparse.ops.reductions.reductions import var as var
         from jsparse.ops.shaping.axes import squeeze as squeeze
         from jsparse.ops.shaping.axes import swapaxes as swapaxes
         from jsparse.ops.shaping.ordering import nonzero as nonzero

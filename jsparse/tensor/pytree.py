@@ -141,9 +141,9 @@ def from_state(target: Valued, state: Any) -> Valued:
     leaves, tree = jax.tree.flatten(_ordinary(target), is_leaf=lambda x: x is None)
     expected = {"values", "pattern", *(["arrays"] if len(leaves) > 1 else [])}
     if not isinstance(state, dict) or set(state) != expected:
-        found = sorted(map(str, state)) if isinstance(state, dict) else state
+        shown = sorted(map(str, state)) if isinstance(state, dict) else state
         raise PatternError(
-            f"Expected the state of {target!r}, a dict of {', '.join(sorted(expected))}, but got {short_repr(found)}."
+            f"Expected the state of {target!r}, a dict of {', '.join(sorted(expected))}, but got {short_repr(shown)}."
         )
     arrays = state.get("arrays", {})
     if state["pattern"] != target.pattern.digest or set(arrays) != {str(n) for n in range(len(leaves) - 1)}:

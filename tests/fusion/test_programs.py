@@ -250,3 +250,16 @@ def test_without_jit_and_with_checks_of_nans():
         close(attention(Q, K, V), dense_attention(Q, K, V))
     with jax.debug_nans(True), pytest.raises(FloatingPointError):
         attention(Q.at[0, 0].set(jnp.nan), K, V)
+
+
+def test_constants_of_jitted_functions():
+    """A jitted function that closes over a NumPy array has it as a constant of its own."""
+    A = jsparse.asarray(np.eye(4, dtype=np.float32) + np.tri(4, dtype=np.float32))
+    weights = np.arange(A.nse, dtype=np.float32)
+
+    @jax.jit
+    def loss(values):
+        return (jsparse.softmax(A.with_values(values)).values * weights).sum()
+
+    for function in (loss, jax.jit(jax.grad(loss))):
+        np.testing.assert_allclose(jsparse.fuse(function)(A.values), function(A.values), rtol=1e-5, atol=1e-6)

@@ -40,7 +40,7 @@ def test_importing_makes_no_file_and_no_thread(tmp_path):
 
 FIRST = {
     "a pickle": "",
-    "layers": "import jsparse.nn; from jsparse.ops.reductions import nan",
+    "layers": "import jsparse.nn; from jsparse.ops.reductions import moments",
     "low modules": "import jsparse.formats.levels, jsparse.primitives.lowerings",
 }
 """What a program may import before it reads a tensor."""

@@ -32,8 +32,8 @@ def line(*parts: object) -> str:
 @lru_cache(maxsize=256)
 def pattern_numbers(word: str) -> tuple[int, ...]:
     """Read the index of a pattern from `P0`, or the indices of a pattern and a level from `P0.1`; else return ()."""
-    found = PATTERN.fullmatch(word)
-    return () if found is None else tuple(int(number) for number in found.groups() if number is not None)
+    match = PATTERN.fullmatch(word)
+    return () if match is None else tuple(int(number) for number in match.groups() if number is not None)
 
 
 def words(text: str) -> list[str]:

@@ -195,8 +195,8 @@ class _Calls:
 
     def term(self, term: Product) -> Product:
         """Replace the calls in a term by tensors."""
-        found = self.places.of_term(term)
-        return replace(term, factors=tuple(self.factor(f, found[f]) if f.is_call else f for f in term.factors))
+        place_of = self.places.of_term(term)
+        return replace(term, factors=tuple(self.factor(f, place_of[f]) if f.is_call else f for f in term.factors))
 
     def factor(self, factor: Access, place: Place) -> Access:
         """Return an access to a new tensor, which has the values of a call, or of a power of a call, at a place."""
@@ -219,11 +219,11 @@ class _Calls:
     def _compute_call(self, call: Call, place: Place) -> SparseTensor | jax.Array:
         accesses = tuple(dict.fromkeys(self.places.accesses(*call.factors)))
         bare = frozenset(filter(self.operands.is_bare, accesses))
-        given = tuple(access for access in accesses if access not in bare)
-        points = Points(call, self.calls, given, self.places.keys, (), bare)
+        gathered = tuple(access for access in accesses if access not in bare)
+        points = Points(call, self.calls, gathered, self.places.keys, (), bare)
         flags = tuple(sorted(n for n in conditional(points) if not self.places.is_complete(n, place)))
         points = replace(points, flags=flags)
-        arrays = [self.operands.at(place, access) for access in given]
+        arrays = [self.operands.at(place, access) for access in gathered]
         arrays += [self.operands.presence(place, self.places.sources[n]) for n in flags]
         if place.pattern is None:
             values = jnp.broadcast_to(_at_all_points(*arrays, points=points), self.operands.shape(place.indices))
@@ -244,11 +244,11 @@ def with_powers(statement: Statement, tensors: dict[str, Any]) -> dict[str, Any]
     A power of a sparse tensor acts on its stored entries only. Negative powers of integers are floats.
     """
     used = {name: base_and_exponent(name) for name in statement.tensors()}
-    found = {name: x for name, x in tensors.items() if name in used or name == statement.target.tensor}
+    needed = {name: x for name, x in tensors.items() if name in used or name == statement.target.tensor}
     for name, (base, exponent) in used.items():
-        if name not in found:
-            found[name] = power(tensors[base], exponent)
-    return found
+        if name not in needed:
+            needed[name] = power(tensors[base], exponent)
+    return needed
 
 
 def power(x: PatternLike | Array, exponent: float) -> Any:

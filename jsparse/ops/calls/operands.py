@@ -133,8 +133,8 @@ def operands_of(
         if access != target:
             check_rank(text, access, _shape(tensors[access.tensor]))
             found.append(_direct(access, _shape(tensors[access.tensor])))
-    given = pattern_of(out_format) if is_sparse(out_format) else None
-    shapes = [shape] if given is None or len(given.shape) != len(target.indices) else [given.shape, shape]
+    requested = pattern_of(out_format) if is_sparse(out_format) else None
+    shapes = [shape] if requested is None or len(requested.shape) != len(target.indices) else [requested.shape, shape]
     found += [_direct(target, one) for one in shapes if one is not None and len(one) == len(target.indices)]
     return Operands(text, tensors, infer_sizes(text, found))
 

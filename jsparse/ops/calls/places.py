@@ -80,7 +80,7 @@ class Places:
 
     def of_term(self, term: Product) -> dict[Access, Place]:
         """Find the place of each call among the factors of a term."""
-        guards = [found for factor in term.factors if not factor.is_call for found in self._guard(factor)]
+        guards = [guard for factor in term.factors if not factor.is_call for guard in self._guard(factor)]
         called = {factor: self.own(self.known.call_of(factor)) for factor in term.factors if factor.is_call}
         guards += [place for place in called.values() if place is not None]
         return {factor: place or self._elsewhere(factor, term, guards) for factor, place in called.items()}
@@ -159,12 +159,12 @@ class Places:
             return Place(_names(target), pattern)
         (on,) = places_of([given])
         assert isinstance(on, PatternRef)
-        found = extend_to_target(self.operands.text, target, on, self.operands.sizes).pattern
+        joined = extend_to_target(self.operands.text, target, on, self.operands.sizes).pattern
         if isinstance(pattern, DynamicPattern):
-            assert not isinstance(found, Pattern)
-            return Place(_names(target), pattern.with_type(found))
-        assert isinstance(found, Pattern)
-        return Place(_names(target), found)
+            assert not isinstance(joined, Pattern)
+            return Place(_names(target), pattern.with_type(joined))
+        assert isinstance(joined, Pattern)
+        return Place(_names(target), joined)
 
     def _fits(self, factor: Access, term: Product) -> bool:
         """Whether a dense array of a call's values is no larger than an array that the caller passed or asked for."""

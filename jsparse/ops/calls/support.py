@@ -76,8 +76,10 @@ class Supports:
 
     def _call(self, call: Call, present: frozenset[int]) -> Background:
         """Return what is known of a call's value at a point where exactly the patterns `present` store an entry."""
-        given = [self._sum(terms, present) for terms in call.arguments]
-        return background(call.function, given, partial(of_numbers, call.function)) if call.function else given[0]
+        arguments = [self._sum(terms, present) for terms in call.arguments]
+        return (
+            background(call.function, arguments, partial(of_numbers, call.function)) if call.function else arguments[0]
+        )
 
     def _sum(self, terms: Sequence[Product], present: frozenset[int]) -> Background:
         return background("total", [self._product(term, present) for term in terms], sum)

@@ -132,10 +132,10 @@ def allclose(
 
 def _operands(name: str, *operands: TensorLike) -> list[SparseTensor | jax.Array]:
     """Convert sparse arrays of other libraries to SparseTensors, and dense operands to arrays. Keep SparseTensors."""
-    given = (
+    converted = (
         asarray(x, dtype=bool) if isinstance(x, PATTERNS) else as_sparse_operand(x, f"jsparse.{name}") for x in operands
     )
-    return [x if isinstance(x, SparseTensor) else jnp.asarray(x) for x in given]
+    return [x if isinstance(x, SparseTensor) else jnp.asarray(x) for x in converted]
 
 
 def _compare(symbol: str, lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:

@@ -88,20 +88,20 @@ def _is_held(shape: Sequence[int], *operands: SparseTensor | jax.Array) -> bool:
 def common_shape(what: str, first: Sequence[int], *shapes: Sequence[int]) -> tuple[int, ...]:
     """Return the shape to which shapes broadcast. Raises ShapeError if the shapes do not broadcast."""
     # np.broadcast_shapes would refuse shapes with more elements than an int64 counts, which sparse tensors may have.
-    found = tuple(first)
+    common = tuple(first)
     for shape in shapes:
-        if shape in ((), found):
+        if shape in ((), common):
             continue
-        ndim = max(len(found), len(shape))
-        left, right = ((1,) * (ndim - len(sizes)) + tuple(sizes) for sizes in (found, shape))
+        ndim = max(len(common), len(shape))
+        left, right = ((1,) * (ndim - len(sizes)) + tuple(sizes) for sizes in (common, shape))
         if any(m != n and 1 not in (m, n) for m, n in zip(left, right, strict=True)):
             given = " and ".join(map(shorten, (first, *shapes)))
             raise ShapeError(
                 f"Expected the shapes of {what} to broadcast, but got {given}. Sizes have to agree from the right, or "
                 f"be 1."
             )
-        found = tuple(n if m == 1 else m for m, n in zip(left, right, strict=True))
-    return found
+        common = tuple(n if m == 1 else m for m, n in zip(left, right, strict=True))
+    return common
 
 
 def _align_operands(

@@ -66,32 +66,33 @@ def apply_elementwise(
         first, *others = operands
         if all(on_one_pattern(first, x) for x in others):
             return map_values(row.function, what, *operands)
-    given = [_operand(x, what) for x in operands]
-    tensors = [x for x in given if isinstance(x, SparseTensor)]
+    converted = [_operand(x, what) for x in operands]
+    tensors = [x for x in converted if isinstance(x, SparseTensor)]
     if not tensors:
-        return row.function(*given)
+        return row.function(*converted)
     # Read from the operands as they were passed: an array that is converted in a traced program is not known.
     numbers = [
-        ABSENT if isinstance(x, SparseTensor) else number_or_unknown(y) for x, y in zip(given, operands, strict=True)
+        ABSENT if isinstance(x, SparseTensor) else number_or_unknown(y)
+        for x, y in zip(converted, operands, strict=True)
     ]
     first, *others = tensors
-    is_small = all(isinstance(x, SparseTensor | int | float | complex) for x in given)
+    is_small = all(isinstance(x, SparseTensor | int | float | complex) for x in converted)
     is_on_one = all(on_one_pattern(first, x) for x in others)
-    shape = first.shape if is_small and is_on_one else common_shape(what, *map(_shape, given))
+    shape = first.shape if is_small and is_on_one else common_shape(what, *map(_shape, converted))
     at_nothing = _background(function, tuple(numbers))
     if is_zero(at_nothing) and is_on_one and first.shape == shape:
-        return map_values(row.function, what, *given)
+        return map_values(row.function, what, *converted)
     if is_zero(at_nothing):
         # A tensor that is repeated along all dimensions is one number for all points, like a scalar array.
-        is_number = [isinstance(x, SparseTensor) and not any(map(eq, x.shape[::-1], shape[::-1])) for x in given]
+        is_number = [isinstance(x, SparseTensor) and not any(map(eq, x.shape[::-1], shape[::-1])) for x in converted]
         numbers = [UNKNOWN if alone else number for alone, number in zip(is_number, numbers, strict=True)]
         at_nothing = _background(function, tuple(numbers))
         if is_zero(at_nothing):
-            aligned = [x.todense().reshape(()) if alone else x for alone, x in zip(is_number, given, strict=True)]
+            aligned = [x.todense().reshape(()) if alone else x for alone, x in zip(is_number, converted, strict=True)]
             return _on_joined_pattern(function, what, aligned, numbers, shape)
-    if is_small or not any(_shape(x) == shape for x in given if not isinstance(x, SparseTensor)):
-        raise dense_background(what, at_nothing, advice() + _cause(given, numbers), shape)
-    return row.function(*(x.todense() if isinstance(x, SparseTensor) else x for x in given))
+    if is_small or not any(_shape(x) == shape for x in converted if not isinstance(x, SparseTensor)):
+        raise dense_background(what, at_nothing, advice() + _cause(converted, numbers), shape)
+    return row.function(*(x.todense() if isinstance(x, SparseTensor) else x for x in converted))
 
 
 def _on_joined_pattern(

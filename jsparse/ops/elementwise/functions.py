@@ -34,9 +34,9 @@ def __getattr__(name: str) -> Any:
 @cache
 def _function(row: Function, name: str) -> Callable[..., Any]:
     """Make the public function for a row of the table of functions, under one of the row's names."""
-    found = _of_two(row, name) if row.arity[0] == 2 else _of_entries(row, name)
-    found.__name__ = found.__qualname__ = name
-    return found
+    function = _of_two(row, name) if row.arity[0] == 2 else _of_entries(row, name)
+    function.__name__ = function.__qualname__ = name
+    return function
 
 
 def _of_entries(row: Function, name: str) -> Callable[..., Any]:

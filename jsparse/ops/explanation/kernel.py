@@ -26,7 +26,7 @@ NEST = "loop nest"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EquationPlace:
     """The place of an equation of a jaxpr in a program.
 
     Attributes:
@@ -43,7 +43,7 @@ class Place:
     in_while: bool = False
     in_branch: bool = False
 
-    def within(self, what: str, length: int = 1) -> Place:
+    def within(self, what: str, length: int = 1) -> EquationPlace:
         """Return the place of something nested in this place."""
         return replace(self, inside=(*self.inside, what), runs=self.runs * length)
 
@@ -82,7 +82,7 @@ class ExplainedKernel:
     formats: tuple[tuple[str, str], ...] = ()
     work: Term | None = None
     result: Pattern | PatternType | None = None
-    place: Place = Place()
+    place: EquationPlace = EquationPlace()
     repeats: int = 1
     moves: Traffic | None = None
     function: str = ""

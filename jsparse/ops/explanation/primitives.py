@@ -16,7 +16,7 @@ from jsparse.compiler.dtypes import is_complex
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.routine import TITLES, RoutineName
 from jsparse.formats import Pattern, PatternType, Relayout
-from jsparse.ops.explanation.kernel import ExplainedKernel, Place
+from jsparse.ops.explanation.kernel import EquationPlace, ExplainedKernel
 from jsparse.ops.explanation.traffic import Traffic, traffic_of
 from jsparse.primitives.assembly import OutputPattern, assembly_order, plan_assembly
 from jsparse.primitives.chain.drafts import ChainError
@@ -97,7 +97,7 @@ def assembly_kernels(
         yield ExplainedKernel(f"{title}, {how}", plan, pattern_texts(walks), **fields)
 
 
-def kernels_of(equation: JaxprEqn, place: Place) -> Iterator[ExplainedKernel]:
+def kernels_of(equation: JaxprEqn, place: EquationPlace) -> Iterator[ExplainedKernel]:
     """Yield the kernels of an equation, none if its primitive does not belong to jsparse."""
     explained = EXPLAINED.get(equation.primitive)
     if explained is not None:
@@ -208,7 +208,7 @@ def explain_fused(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
             yield _chain(step.closed, step.reason)
         else:
             for inner in step.closed.jaxpr.eqns:
-                yield from kernels_of(inner, Place())
+                yield from kernels_of(inner, EquationPlace())
 
 
 def _chain(closed: ClosedJaxpr, cut: str) -> ExplainedKernel:

@@ -16,7 +16,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 from jsparse._compat import live_jaxpr
 from jsparse.base.dataclass import dataclass
 from jsparse.ops.explanation import html
-from jsparse.ops.explanation.kernel import ExplainedKernel, Kernels, Place
+from jsparse.ops.explanation.kernel import EquationPlace, ExplainedKernel, Kernels
 from jsparse.ops.explanation.primitives import bytes_of, kernels_of
 from jsparse.ops.explanation.traffic import Traffic, as_bytes, as_count, memory_bandwidth
 
@@ -117,7 +117,7 @@ def program_explainer(function: Callable[..., Any]) -> Callable[..., ProgramExpl
             closed: ClosedJaxpr = function.trace(*args, **kwargs).jaxpr
         else:
             closed = jax.make_jaxpr(function)(*args, **kwargs)
-        equations = list(_equations(live_jaxpr(closed), Place()))
+        equations = list(_equations(live_jaxpr(closed), EquationPlace()))
         kernels = Kernels(kernel for equation, place in equations for kernel in kernels_of(equation, place))
         exchanges = tuple(
             (equation.primitive.name, sum(bytes_of(var.aval) for var in equation.outvars))
@@ -130,7 +130,7 @@ def program_explainer(function: Callable[..., Any]) -> Callable[..., ProgramExpl
     return explain_on
 
 
-def _equations(jaxpr: Jaxpr, place: Place) -> Iterator[tuple[JaxprEqn, Place]]:
+def _equations(jaxpr: Jaxpr, place: EquationPlace) -> Iterator[tuple[JaxprEqn, EquationPlace]]:
     """Yield all equations with their places, in the order of execution. Outer equations come before inner ones."""
     for equation in jaxpr.eqns:
         yield equation, place
@@ -138,7 +138,9 @@ def _equations(jaxpr: Jaxpr, place: Place) -> Iterator[tuple[JaxprEqn, Place]]:
             yield from _equations(inner.jaxpr if isinstance(inner, ClosedJaxpr) else inner, where)
 
 
-def _inner(name: str, params: Mapping[str, Any], place: Place) -> Iterable[tuple[Jaxpr | ClosedJaxpr, Place]]:
+def _inner(
+    name: str, params: Mapping[str, Any], place: EquationPlace
+) -> Iterable[tuple[Jaxpr | ClosedJaxpr, EquationPlace]]:
     """Return the jaxprs that an equation runs, and their places."""
     match name:
         case "scan":

@@ -58,13 +58,13 @@ def read_index(items: Sequence[Any], shape: Shape) -> Index:
     # Each dimension that no part indexes gets a full slice: right after `...`, or at the end without `...`.
     at = dots[0] if dots else len(parts)
     parts[at + 1 : at + 1] = [slice(None)] * (len(shape) - count)
-    reader = _Reader(shape)
+    reader = _IndexReader(shape)
     for part in parts:
         reader.read(part)
     return reader.index()
 
 
-class _Reader:
+class _IndexReader:
     """Reads the parts of an index one after the other.
 
     Attributes:

@@ -44,7 +44,7 @@ class Segments:
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class DenseBlock:
     """A dense level with `size` selected positions below each of `above` parents. New coordinates start at 0."""
 
     dim: int
@@ -69,7 +69,7 @@ class Block:
         return numbers // self.size
 
 
-Link: TypeAlias = Segments | Block
+Link: TypeAlias = Segments | DenseBlock
 
 
 def select_pointers(pointers: np.ndarray, kept: np.ndarray) -> np.ndarray:

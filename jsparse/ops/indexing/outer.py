@@ -26,7 +26,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 
 
 @dataclass(frozen=True, eq=False)
-class Points:
+class OuterPoints:
     """The points that known index tables of one group list.
 
     Attributes:
@@ -43,7 +43,7 @@ class Points:
     numbers: np.ndarray | None
 
     @staticmethod
-    def of(selection: Selection, group: Group) -> Points:
+    def of(selection: Selection, group: Group) -> OuterPoints:
         """Find the distinct points of a group of the selection."""
         tables = [selection.table_of(dim, group.axes) for dim in group.dims]
         listed = tuple(np.ascontiguousarray(table).reshape(-1) for table in tables)
@@ -51,8 +51,8 @@ class Points:
         if not (keys[1:] > keys[:-1]).all():
             _, first, numbers = np.unique(keys, return_index=True, return_inverse=True)
             if len(first) < len(keys):
-                return Points(group, tables[0].shape, tuple(row[first] for row in listed), numbers.reshape(-1))
-        return Points(group, tables[0].shape, listed, None)
+                return OuterPoints(group, tables[0].shape, tuple(row[first] for row in listed), numbers.reshape(-1))
+        return OuterPoints(group, tables[0].shape, listed, None)
 
 
 def select_outer(pattern: Pattern, selection: Selection) -> tuple[Pattern, Positions]:
@@ -105,7 +105,7 @@ class _Steps:
     def __init__(self, pattern: Pattern, selection: Selection) -> None:
         order = pattern.format.order
         groups = sorted(selection.groups, key=lambda group: min(map(order.index, group.dims)))
-        self.points = [Points.of(selection, group) for group in groups]
+        self.points = [OuterPoints.of(selection, group) for group in groups]
         self.pattern, self.slots = pattern, slice(0, pattern.nse)
         self.labels: list[Label] = [("slice", dim) for dim in range(pattern.ndim)]
         slices = selection.of_slices()
@@ -137,7 +137,7 @@ class _Steps:
         self.pattern, self.slots = pattern, _compose_positions(self.slots, slots)
 
 
-def _axes(points: Points) -> list[Label]:
+def _axes(points: OuterPoints) -> list[Label]:
     return [("table", axis) for axis in points.group.axes]
 
 

@@ -32,7 +32,7 @@ from jsparse.formats.levels import is_dense_cheap
 from jsparse.ops.indexing.at_coords import elements_at, evaluate_selection
 from jsparse.ops.indexing.gathered import gather_values
 from jsparse.ops.indexing.index import Index
-from jsparse.ops.indexing.outer import Points, outer_elements, select_outer
+from jsparse.ops.indexing.outer import OuterPoints, outer_elements, select_outer
 from jsparse.ops.indexing.selection import Selection, Strided
 from jsparse.ops.indexing.static import select_static
 from jsparse.ops.relocation.formats import remaining_format
@@ -176,7 +176,7 @@ def _slot_bound(tensor: SparseTensor, selection: Selection) -> int:
     if selection.points <= 1:
         return tensor.nse if tensor.is_dynamic else _most_slots(tensor, selection)
     is_bounded = selection.is_known and tensor.is_dynamic  # by the tensor's slots, if no point is selected twice
-    if is_bounded and all(Points.of(selection, group).numbers is None for group in selection.groups):
+    if is_bounded and all(OuterPoints.of(selection, group).numbers is None for group in selection.groups):
         return tensor.nse
     why = "are traced" if not selection.is_known else "repeat coordinates of a tensor with a dynamic pattern"
     raise PatternError(

@@ -28,7 +28,7 @@ from jsparse.formats.build import index_dtype
 from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON, LevelKind
 from jsparse.formats.relayout import relayout_to
 from jsparse.ops.indexing.gathered import Positions, as_array, concatenate_ranges, count, take_elements
-from jsparse.ops.indexing.links import Block, Link, Segments, select_pointers
+from jsparse.ops.indexing.links import DenseBlock, Link, Segments, select_pointers
 from jsparse.ops.indexing.matches import is_small, joint_keys, matches
 from jsparse.ops.indexing.selection import Listed, Selection, Selector, Strided
 from jsparse.ops.relocation.formats import remaining_format
@@ -37,7 +37,7 @@ _Table: TypeAlias = tuple[np.ndarray | None, np.ndarray | None]  # what `Listed.
 
 
 @dataclass(frozen=True)
-class Entries:
+class SelectedEntries:
     """Selected entries.
 
     Attributes:
@@ -62,18 +62,18 @@ class Entries:
         return rows
 
 
-def select_entries(pattern: Pattern, selectors: Mapping[int, Selector], dropped: frozenset[int]) -> Entries:
+def select_entries(pattern: Pattern, selectors: Mapping[int, Selector], dropped: frozenset[int]) -> SelectedEntries:
     """Find the entries that all selectors select. The dimensions `dropped` get no new coordinates."""
-    state = _Selection(pattern.index_dtype)
+    state = _LevelSelection(pattern.index_dtype)
     stored = iter(pattern.arrays)
     for chain in pattern.format.chains:
         levels = [pattern.format.levels[n] for n in chain]
         arrays = [list(islice(stored, len(level.kind.arrays))) for level in levels]
         state.step(levels, arrays, selectors)
-    return Entries(state.positions, tuple(state.links), dropped, state.in_order)
+    return SelectedEntries(state.positions, tuple(state.links), dropped, state.in_order)
 
 
-class _Selection:
+class _LevelSelection:
     """The state of a selection after some levels.
 
     Attributes:
@@ -116,7 +116,7 @@ class _Selection:
         else:
             below = as_array(above, self.dtype)[:, None] * extent + selector.coordinates(self.dtype)
             self.positions = below.reshape(-1)
-        self.links.append(Block(dim, parents, size, self.dtype))
+        self.links.append(DenseBlock(dim, parents, size, self.dtype))
 
     def _to_segments(
         self, pointers: np.ndarray, columns: dict[int, np.ndarray], selectors: Mapping[int, Selector]
@@ -320,7 +320,7 @@ def _order(format: Format, selection: Selection) -> list[int]:
     return [first[dim] + n for dim in format.order for n in range(selection.parts[dim])]
 
 
-def _join_points(entries: Entries, selection: Selection) -> tuple[Positions, Mapping[int, np.ndarray], bool]:
+def _join_points(entries: SelectedEntries, selection: Selection) -> tuple[Positions, Mapping[int, np.ndarray], bool]:
     """Return the slots and coordinates of the entries at the points of several index tables.
 
     An entry is repeated for each point that has its coordinates. The third result says whether the entries are sorted
@@ -365,7 +365,7 @@ class _Chain:
     blocks: int
 
 
-def _index_arrays(entries: Entries, format: Format) -> tuple[np.ndarray, ...] | None:
+def _index_arrays(entries: SelectedEntries, format: Format) -> tuple[np.ndarray, ...] | None:
     """Return the index arrays of entries, or None if the arrays have to be built from coordinates: the entries are not
     sorted by their coordinates, or `format` does not have the levels that the selection keeps."""
     chains_and_block = _chains(entries, format) if entries.in_order else None
@@ -384,7 +384,7 @@ def _index_arrays(entries: Entries, format: Format) -> tuple[np.ndarray, ...] | 
     return tuple(arrays)
 
 
-def _chains(entries: Entries, format: Format) -> tuple[list[_Chain], int] | None:
+def _chains(entries: SelectedEntries, format: Format) -> tuple[list[_Chain], int] | None:
     """Return the chains of the result, and the number of dense positions below each position of the innermost chain.
 
     Returns None unless the levels of the format are exactly these chains and dense levels.
@@ -394,7 +394,7 @@ def _chains(entries: Entries, format: Format) -> tuple[list[_Chain], int] | None
     through: np.ndarray | None = None  # pointers through chains that were dropped whole, with at most one position each
     blocks = 1
     for link in entries.links:
-        if isinstance(link, Block):
+        if isinstance(link, DenseBlock):
             if link.dim not in entries.dropped:
                 if through is not None:
                     return None  # a block is stored below each position that is left, not below each position above

@@ -55,8 +55,8 @@ def log_softmax(A: TensorLike, axis: Axis = -1) -> SparseTensor | jax.Array:
         return A.map(jnp.zeros_like)
     over = _variables(A, reduced)
     shifted, sums = _subtract_row_maxima(_wide(A), over)
-    found = shifted.map(lambda x, s: jnp.where(s == 0, -jnp.inf, x - jnp.log(jnp.where(s == 0, 1, s))), sums)
-    return found.astype(A.dtype)
+    logarithms = shifted.map(lambda x, s: jnp.where(s == 0, -jnp.inf, x - jnp.log(jnp.where(s == 0, 1, s))), sums)
+    return logarithms.astype(A.dtype)
 
 
 @overload

@@ -193,9 +193,9 @@ def _background(value: Scalar, known: Mapping[str, Background]) -> Background:
 
 def _evaluate(operation: str, numbers: Sequence[complex]) -> complex:
     meaning, number = meaning_of(operation), int if operation in ("&", "|") else np.float64
-    given = [number(x.real) for x in numbers]  # expressions are of real numbers
+    reals = [number(x.real) for x in numbers]  # expressions are of real numbers
     with np.errstate(all="ignore"):
-        return complex(reduce(meaning, given) if len(given) > 1 else meaning(*given))
+        return complex(reduce(meaning, reals) if len(reals) > 1 else meaning(*reals))
 
 
 def check_padding(drafts: Drafts, statements: Sequence[Draft], written: Collection[str]) -> None:

@@ -91,10 +91,10 @@ def _einsum(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequenc
     terms = _Terms(drafts, spec, [tuple(_whole(drafts, x) for x in arrays) for arrays in index])
     _check_numbers(drafts, operands[: len(spec.factors)])
     one = Number(spec.semiring.one(equation.outvars[0].aval.dtype.name))
-    given = [(x, term) for x, term in zip(operands, spec.factors, strict=False) if x != one]
-    if not given:
+    pairs = [(x, term) for x, term in zip(operands, spec.factors, strict=False) if x != one]
+    if not pairs:
         raise ChainError("a product has only literal factors")
-    factors = [x if isinstance(x, Number) else read(drafts, x, terms.nodes_of(term)) for x, term in given]
+    factors = [x if isinstance(x, Number) else read(drafts, x, terms.nodes_of(term)) for x, term in pairs]
     value = product_of(spec.semiring.multiply, tuple(factors))
     found = _add(drafts, equation, terms.nodes_of(spec.result), value, spec.semiring.add, terms.walks)
     if spec.result.on is not None:
@@ -161,11 +161,11 @@ def _map(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[V
     Kernels do not visit padding, so the result is 0 there.
     """
     function = equation.params["function"]
-    found = _pointwise(drafts, equation, function.jaxpr, operands[: function.arity])
+    result = _pointwise(drafts, equation, function.jaxpr, operands[: function.arity])
     if equation.params["padding"] is not None:
-        drafts.maps.add(found.tensor)
-        drafts.zeros.add(found.tensor)
-    return [found]
+        drafts.maps.add(result.tensor)
+        drafts.zeros.add(result.tensor)
+    return [result]
 
 
 def _pointwise(drafts: Drafts, equation: Any, closed: Any, operands: Sequence[Value]) -> View:
@@ -185,10 +185,10 @@ def _pointwise(drafts: Drafts, equation: Any, closed: Any, operands: Sequence[Va
     value = scalar_of(closed, [argument(x) for x in operands])
     if isinstance(value, NoScalar):
         raise ChainError(value.reason)
-    found = _add(drafts, equation, nodes, value)
+    result = _add(drafts, equation, nodes, value)
     if vanishes(value, drafts.zeros):
-        drafts.zeros.add(found.tensor)
-    return found
+        drafts.zeros.add(result.tensor)
+    return result
 
 
 def _check_arithmetic(closed: Any, result: np.dtype) -> None:
@@ -209,16 +209,16 @@ def _check_arithmetic(closed: Any, result: np.dtype) -> None:
 def _dtypes(jaxpr: Any, varies: Sequence[bool]) -> set[Any]:
     """The dtypes of the varying arguments, and of all values computed from them. Other arguments are constants."""
     varying = {v for v, is_varying in zip(jaxpr.invars, varies, strict=True) if is_varying}
-    found = {v.aval.dtype for v in varying}
+    dtypes = {v.aval.dtype for v in varying}
     for equation in jaxpr.eqns:
-        given = [not isinstance(v, _compat.Literal) and v in varying for v in equation.invars]
-        if any(given):
+        reads = [not isinstance(v, _compat.Literal) and v in varying for v in equation.invars]
+        if any(reads):
             varying.update(equation.outvars)
-            found |= {v.aval.dtype for v in equation.outvars}
+            dtypes |= {v.aval.dtype for v in equation.outvars}
             for inner in _compat.jaxprs_in(equation.params):
-                own = _compat.close_jaxpr(inner).jaxpr
-                found |= _dtypes(own, given if len(own.invars) == len(given) else [True] * len(own.invars))
-    return found
+                parameters = inner.jaxpr.invars
+                dtypes |= _dtypes(inner.jaxpr, reads if len(parameters) == len(reads) else [True] * len(parameters))
+    return dtypes
 
 
 def _axis(drafts: Drafts, views: Sequence[View], number: int, size: int) -> Node | None:
@@ -342,12 +342,12 @@ def reshape_view(drafts: Drafts, x: View, shape: tuple[int, ...]) -> View:
     An operand is passed to the kernel in the shape in which it is read, so its tensor gets the new axes. A tensor that
     the chain computes keeps its axes; their nodes are merged or divided.
     """
-    given = [n for n, size in enumerate(x.shape) if size != 1]
+    kept = [n for n, size in enumerate(x.shape) if size != 1]
     wanted = [n for n, size in enumerate(shape) if size != 1]
     nodes: dict[int, Sequence[Node]] = {}  # axis of the tensor → the nodes that replace it
     places: list[tuple[int, int] | None] = [None] * len(shape)  # axis of the tensor, and the number of a node there
-    for before, after in pair_axes([x.shape[n] for n in given], [shape[n] for n in wanted]):
-        axes = [axis for n in before if (axis := x.axes[given[n]]) is not None]
+    for before, after in pair_axes([x.shape[n] for n in kept], [shape[n] for n in wanted]):
+        axes = [axis for n in before if (axis := x.axes[kept[n]]) is not None]
         if not axes:
             continue  # elements are repeated along all of them
         if len(axes) < len(before) or axes != list(range(axes[0], axes[0] + len(axes))):
@@ -377,10 +377,10 @@ def _in_place(drafts: Drafts, x: View, axes: Sequence[int], sizes: Sequence[int]
         return nodes
     if any(drafts.variables.slots(node) is not None for node in nodes):
         raise ChainError("values on a pattern are reshaped")
-    found = [drafts.variables.merge(nodes)] if len(sizes) == 1 else drafts.variables.divide(nodes[0], sizes)
-    if found is None:
+    nodes_of_axis = [drafts.variables.merge(nodes)] if len(sizes) == 1 else drafts.variables.divide(nodes[0], sizes)
+    if nodes_of_axis is None:
         raise ChainError(f"an axis is divided into {tuple(sizes)}, and otherwise before")
-    return found
+    return nodes_of_axis
 
 
 def pair_axes(given: Sequence[int], wanted: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:

@@ -60,7 +60,7 @@ def _retrace(closed: Any, composed: dict[str, Callable[..., Any]], calls: Sequen
         def compute(equation: Any, operands: list[Any]) -> Sequence[Any]:
             name = equation.primitive.name
             if name in calls:
-                inner = _compat.close_jaxpr(next(iter(_compat.jaxprs_in(equation.params))))
+                inner = next(_compat.jaxprs_in(equation.params))
                 return run(inner.jaxpr, (*inner.consts, *operands))
             if name in composed:
                 return [composed[name](*operands, **equation.params)]
@@ -70,7 +70,7 @@ def _retrace(closed: Any, composed: dict[str, Callable[..., Any]], calls: Sequen
         return run_steps(jaxpr.eqns, compute, values, jaxpr.outvars)
 
     trace = jax.make_jaxpr(lambda *args: run(closed.jaxpr, (*closed.consts, *args)))
-    return _compat.without_constants(trace(*closed.in_avals))
+    return trace(*closed.in_avals)  # its constants are those of the functions that were called, too
 
 
 def run_steps(

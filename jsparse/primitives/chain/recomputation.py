@@ -132,6 +132,6 @@ def _compares(equation: Any) -> bool:
     values from which the maximum was computed, so none of them might equal it.
     """
     mapped = [equation.params["function"].jaxpr] if equation.primitive.name == "jsparse_map" else []
-    inner = [_compat.close_jaxpr(jaxpr).jaxpr for jaxpr in (*mapped, *_compat.jaxprs_in(equation.params))]
+    inner = [*mapped, *(closed.jaxpr for closed in _compat.jaxprs_in(equation.params))]
     compares = equation.primitive.name in COMPARISONS and len(read(equation)) > 1
     return compares or any(_compares(e) for jaxpr in inner for e in jaxpr.eqns)

@@ -33,11 +33,11 @@ def concordant_orders(problem: Problem) -> Iterator[Names]:
     If patterns contradict each other, the orders are concordant with one of them, and loops search in the others.
     """
     every = tuple(dict.fromkeys(v for names in problem.level_variables for v in names))
-    found = tuple(islice(_topological_orders(every, problem.level_variables), MAX_ORDERS))
+    common = tuple(islice(_topological_orders(every, problem.level_variables), MAX_ORDERS))
     each = (
         walk for names in problem.level_variables for walk in islice(_topological_orders(every, [names]), MAX_ORDERS)
     )
-    yield from found or each
+    yield from common or each
 
 
 def is_concordant(names: Names, walk: Sequence[IndexVar], pattern: AnyPattern) -> bool:

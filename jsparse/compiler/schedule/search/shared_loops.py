@@ -85,10 +85,10 @@ def _order_loops(problem: Problem, common: Names) -> Names:
     first = wide or next((v for v in (*walked[:1], *dense) if v in owned), None)
     free = [set(s.target.variables()) for s in problem.statements]
     inside = (v for v in dense if all(v in own for own in free))  # a sum of heads goes on in registers
-    found = () if first is None else (first, *(v for v in (*inside, *walked) if v != first))
+    order = () if first is None else (first, *(v for v in (*inside, *walked) if v != first))
     # If patterns differ, loops inside of the shared level begin by finding the level of each other pattern.
-    several = next((n + 1 for n, v in enumerate(found) if v in walked), None) if len(problem.patterns) > 1 else None
-    return found[:several]
+    several = next((n + 1 for n, v in enumerate(order) if v in walked), None) if len(problem.patterns) > 1 else None
+    return order[:several]
 
 
 def _is_divisible(problem: Problem, var: IndexVar) -> bool:
@@ -121,18 +121,18 @@ def _flows(problem: Problem, number: int, var: IndexVar) -> bool:
 
 def _common_level_variables(problem: Problem, common: Names) -> Names:
     """Return the common variables that patterns store, in the order of levels that all patterns share."""
-    found: list[IndexVar] = []
+    variables: list[IndexVar] = []
     for depth in range(max((len(names) for names in problem.level_variables), default=0)):
         here = {names[depth] if depth < len(names) else None for names in problem.level_variables}
         var = next(iter(here))
-        if len(here) != 1 or var is None or var not in common or var in found:
+        if len(here) != 1 or var is None or var not in common or var in variables:
             break
         alike = len(problem.patterns) == 1 and all(s.patterns for s in problem.statements)
         if not alike and (depth or not all(pattern.levels[0].kind.is_full for pattern in problem.patterns)):
             break
-        found.append(var)
-    innermost = any(len(found) == len(names) for names in problem.level_variables)
-    return tuple(found[:-1] if innermost and len(found) > 1 else found)
+        variables.append(var)
+    innermost = any(len(variables) == len(names) for names in problem.level_variables)
+    return tuple(variables[:-1] if innermost and len(variables) > 1 else variables)
 
 
 def _dense(problem: Problem, common: Names) -> Names:

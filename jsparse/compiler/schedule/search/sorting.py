@@ -139,9 +139,9 @@ class Sortable:
             products = counts.entries[-1] if counts.entries else 1.0
             cost = prices.iteration * sum(counts.iterations) + prices.product * products
             cost += self._stores(walk, counts) if prices.stores else 0.0
-            found = replace(self._sorts(walk, counts, prices.passes), loops=cost)
-            if best is None or found.total < best.total:
-                best = found
+            sorts = replace(self._sorts(walk, counts, prices.passes), loops=cost)
+            if best is None or sorts.total < best.total:
+                best = sorts
                 least = (prices.iteration + prices.product) * products
         return best
 
@@ -258,10 +258,10 @@ def sum_sorts(terms: Sequence[Sortable], order: Names) -> tuple[Sorts, ...] | No
     in_order, listed = LoopPrices(cpu.merge, 1.0, PASSES, False), LoopPrices(cpu.visit, cpu.listed, PASSES, False)
     ways: list[list[Sorts | None]] = []
     for shared in (order, order[:-1]):
-        found = [term.cheapest(_walks(term, shared, order[len(shared) :]), in_order) for term in terms]
+        sorts_of_terms = [term.cheapest(_walks(term, shared, order[len(shared) :]), in_order) for term in terms]
         row = prod(terms[0].size[v] for v in order[len(shared) :])
-        if row <= max(SHORT_ROW, ROW_WORK * sum(sorts.loops for sorts in found if sorts is not None)):
-            ways.append(found)
+        if row <= max(SHORT_ROW, ROW_WORK * sum(sorts.loops for sorts in sorts_of_terms if sorts is not None)):
+            ways.append(sorts_of_terms)
     ways.append([term.cheapest(_walks(term, (), order), listed) for term in terms])
     complete = [tuple(sorts for sorts in way if sorts is not None) for way in ways]
     complete = [way for way in complete if len(way) == len(terms)]
