@@ -61,7 +61,7 @@ class Owner:
             self.entries = [n for n in self.entries if n in _entries]
 
     def __del__(self) -> None:
-        memos = dict[int, Memo[Any, Any]]()
+        memos: dict[int, Memo[Any, Any]] = {}
         for number in self.entries:
             memo, key = _entries.get(number, (None, None))
             entry = None if memo is None else memo.known.get(key)
