@@ -22,6 +22,7 @@ import atexit
 import dataclasses
 import itertools
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
@@ -61,15 +62,12 @@ class Owner:
             self.entries = [n for n in self.entries if n in _entries]
 
     def __del__(self) -> None:
-        memos: dict[int, Memo[Any, Any]] = {}
         for number in self.entries:
             memo, key = _entries.get(number, (None, None))
             entry = None if memo is None else memo.known.get(key)
             if memo is not None and entry is not None and entry.number == number:
                 entry.loose += self.nbytes
-                memos[id(memo)] = memo
-        for memo in memos.values():
-            memo.evict_loose()
+                memo.loosen(self.nbytes)
 
 
 _owners: weakref.WeakValueDictionary[bytes, Owner] = weakref.WeakValueDictionary()
@@ -136,6 +134,8 @@ class Memo(Generic[P, R]):
     def __init__(self, function: Callable[P, R], maxsize: int) -> None:
         self.function, self.maxsize = function, maxsize
         self.known: dict[Any, _Entry] = {}
+        self._queue: deque[int] = deque()  # the numbers of entries, and of some that were removed; next to evict first
+        self._loose = 0
         self.__doc__ = function.__doc__
         _memos.append(self)
 
@@ -166,37 +166,44 @@ class Memo(Generic[P, R]):
         _entries[entry.number] = self, key
         for owner in {id(owner): owner for _, owner in owners if owner is not None}.values():
             owner.add(entry.number)
-        if entry.loose:
-            self.evict_loose(entry)
+        self._queue.append(entry.number)
+        self.loosen(entry.loose, newest=entry)
         while len(self.known) > self.maxsize and self._evict_oldest(lambda other: other is not entry):
             pass
         return value
 
-    def evict_loose(self, newest: _Entry | None = None) -> None:
-        """Remove entries with loose arrays until these take at most `LOOSE_BYTES`, but never the newest entry."""
-        loose = sum(entry.loose for entry in list(self.known.values()))
-        while loose > LOOSE_BYTES:
-            evicted = self._evict_oldest(lambda entry: entry.loose > 0 and entry is not newest)
-            if evicted is None:
-                return
-            loose -= evicted.loose
+    def loosen(self, nbytes: int, newest: _Entry | None = None) -> None:
+        """Count so many bytes as loose, and remove entries until these take at most `LOOSE_BYTES`.
 
-    def _evict_oldest(self, is_candidate: Callable[[_Entry], bool]) -> _Entry | None:
-        """Remove and return the oldest candidate that was not used since the last eviction; None without candidates."""
-        candidates = [entry for entry in list(self.known.values()) if is_candidate(entry)]
-        oldest = next((entry for entry in candidates if not entry.used), candidates[0] if candidates else None)
-        if oldest is None:
-            return None
-        if oldest.used:  # all were used
-            for entry in candidates:
-                entry.used = False
-        _remove(oldest.number)
-        return oldest
+        The newest entry stays, however large it is.
+        """
+        self._loose += nbytes
+        if self._loose <= LOOSE_BYTES:
+            return
+        self._loose = sum(entry.loose for entry in list(self.known.values()))  # threads may have lost a change of it
+        while self._loose > LOOSE_BYTES and self._evict_oldest(lambda other: other.loose > 0 and other is not newest):
+            pass
+
+    def _evict_oldest(self, is_candidate: Callable[[_Entry], bool]) -> bool:
+        """Remove the first candidate of the queue that was not used since its last turn; False if there is none."""
+        for _ in range(2 * len(self._queue)):  # by then, every entry has had its second chance
+            number = self._queue.popleft()
+            _, key = _entries.get(number, (None, None))
+            entry = self.known.get(key)
+            if entry is None or entry.number != number:  # it was removed
+                continue
+            if is_candidate(entry) and not entry.used:
+                _remove(number)
+                return True
+            entry.used = entry.used and not is_candidate(entry)
+            self._queue.append(number)
+        return False
 
     def clear(self) -> None:
         """Remove all entries."""
         for entry in list(self.known.values()):
             _remove(entry.number)
+        self._queue.clear()
 
 
 class WeakMemo(Generic[P, R]):
@@ -272,6 +279,7 @@ def _remove(number: int) -> None:
     entry = None if memo is None else memo.known.get(key)
     if memo is not None and entry is not None and entry.number == number:
         memo.known.pop(key, None)
+        memo._loose -= entry.loose
 
 
 def _find_owned(x: Any) -> Iterator[Owned]:

@@ -72,6 +72,7 @@ def test_patterns_of_a_fused_functions_arguments_are_freed_with_jaxs_caches(monk
 
 
 def test_plans_live_as_long_as_a_tensor() -> None:
+    jsparse.clear_cache()  # the first product of its kind makes a plan
     A = drawn(2)
     B = A.with_values(2 * A.values)  # on the same pattern
     A @ X
@@ -84,6 +85,7 @@ def test_plans_live_as_long_as_a_tensor() -> None:
 
 def test_plans_of_small_patterns_outlive_their_tensors() -> None:
     """So a matrix that is converted anew for each product is planned once."""
+    jsparse.clear_cache()
     matrix = drawn(6).to_scipy()
     jsparse.asarray(matrix) @ X
     gc.collect()
