@@ -30,6 +30,8 @@ def __getattr__(name: str) -> object:
     if name in _PLACES:
         globals()[name] = value = getattr(_import_module(_PLACES[name]), name)
         return value
+    if name in ("__array_api_version__", "__array_namespace_info__"):  # of the array API standard: dtypes and devices
+        return getattr(_import_module("jax.numpy"), name)
     if name == "EXPORT_CALLS":
         globals()[name] = calls = _target.export_calls()
         return calls

@@ -13,13 +13,14 @@ an operand and an `out_format` like a pattern. Its blocks have to be full, and t
 from jsparse.ops.patterns.bands import causal, strided, window
 from jsparse.ops.patterns.blocks import block_diagonal, butterfly, random_blocks
 from jsparse.ops.patterns.construction import RUNS
-from jsparse.ops.patterns.masks import from_mask, full, global_
+from jsparse.ops.patterns.masks import from_blocks, from_mask, full, global_
 
 __all__ = [
     "RUNS",
     "block_diagonal",
     "butterfly",
     "causal",
+    "from_blocks",
     "from_mask",
     "full",
     "global_",

@@ -67,6 +67,7 @@ OF_ALL: dict[str, Find] = {
     "prune": _at("ops.surgery.prune.prune"),
     "__str__": _at("ops.display.as_text"),
     "__array_function__": _at("ops.protocols.array_function"),
+    "__array_namespace__": _at("ops.protocols.array_namespace"),
     "__matmul__": _at("ops.elementwise.operators.matmul"),
     "__rmatmul__": _wrap(_as_reflected, _at("ops.elementwise.operators.matmul")),
     "__mul__": _at("ops.elementwise.operators.multiply"),

@@ -1,13 +1,17 @@
-"""numpy's protocol `__array_function__`: `np.sum(A)` is `jsparse.sum(A)`, and functions that jsparse lacks are refused.
+"""The protocols by which code that is written for any library of arrays finds ours.
 
-Without the protocol, numpy's functions that convert a tensor to an array would fail, and others would return a wrong
-result: `np.array_equal(A, A)` would be False. Ufuncs such as `np.exp` are refused by `__array_ufunc__ = None`.
+NumPy's `__array_function__`: `np.sum(A)` is `jsparse.sum(A)`, and functions that jsparse lacks are refused. Without the
+protocol, numpy's functions that convert a tensor to an array would fail, and others would return a wrong result:
+`np.array_equal(A, A)` would be False. Ufuncs such as `np.exp` are refused by `__array_ufunc__ = None`.
+
+`__array_namespace__` of the array API standard: code that asks a tensor for its namespace gets `jsparse`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from types import ModuleType
 
 import numpy as np
 
@@ -43,6 +47,21 @@ def array_function(
         f"{function.__module__}.{function.__name__} is not defined for a SparseTensor, and would make it dense. Write "
         f"A.map(f) for an elementwise function of stored entries, jsparse.einsum for products, or pass A.todense()."
     )
+
+
+def array_namespace(self: SparseTensor, *, api_version: str | None = None) -> ModuleType:
+    """Return `jsparse`, the namespace that has functions of the array API for this tensor.
+
+        >>> xp = A.__array_namespace__()
+        >>> xp.sum(A, axis=1).shape
+        (1000,)
+
+    Raises ValueError for another version of the standard than `jsparse.__array_api_version__`.
+    """
+    jsparse = import_module("jsparse")
+    if api_version not in (None, jsparse.__array_api_version__):
+        raise ValueError(f"Expected api_version={jsparse.__array_api_version__!r} or None, but got {api_version!r}.")
+    return jsparse
 
 
 _OF_METADATA: dict[Callable[..., object], Callable[..., object]] = {

@@ -6,6 +6,7 @@ Editors follow an import in a class to the file of the function. mypy rejects su
 # mypy: disable-error-code="unreachable"
 
 from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -54,6 +55,7 @@ class TensorMethods:
         from jsparse.ops.picture import as_html as _repr_html_
         from jsparse.ops.picture import spy as spy
         from jsparse.ops.protocols import array_function as __array_function__
+        from jsparse.ops.protocols import array_namespace as __array_namespace__
         from jsparse.ops.reductions.arg import argmax as argmax
         from jsparse.ops.reductions.arg import argmin as argmin
         from jsparse.ops.reductions.moments import std as std
@@ -115,6 +117,7 @@ class TensorMethods:
         def __array_function__(
             self, function: Callable[..., object], types: object, args: Sequence[object], kwargs: Mapping[str, object]
         ) -> object: ...
+        def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType: ...
         def __neg__(self) -> SparseTensor: ...
         def __pos__(self) -> SparseTensor: ...
         def __abs__(self) -> SparseTensor: ...

@@ -311,3 +311,15 @@ def test_properties(kind):
 def test_attributes_of_other_libraries(name, advice):
     A = jsparse.asarray(X)
     assert not hasattr(A, name)
+
+
+def test_namespace():
+    A = jsparse.eye(3)
+    for tensor in (A, A.dynamic(5), A.asformat("bsr(1, 1)")):
+        assert tensor.__array_namespace__() is jsparse
+        assert tensor.__array_namespace__(api_version=jsparse.__array_api_version__) is jsparse
+    with pytest.raises(ValueError, match="2020.01"):
+        A.__array_namespace__(api_version="2020.01")
+    info = jsparse.__array_namespace_info__()
+    assert info.default_dtypes()["real floating"] == A.dtype
+    assert A.values.device in info.devices()

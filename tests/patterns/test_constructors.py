@@ -174,6 +174,18 @@ def test_from_mask(seed):
     check(pattern.from_mask(cube[0, 0]), cube[0, 0])
 
 
+@pytest.mark.parametrize("block", [(2, 3), (4, 1), 2])
+def test_from_blocks(block):
+    mask = np.random.default_rng(0).random((4, 5)) < 0.5
+    height, width = block if isinstance(block, tuple) else (block, block)
+    elements_of_blocks = np.kron(mask, np.ones((height, width), bool))
+    P = pattern.from_blocks(mask * 2.0, block)
+    assert P.format.name == f"bsr({height}, {width})"
+    np.testing.assert_array_equal(P.todense(), elements_of_blocks)
+    in_all_formats(lambda format: pattern.from_blocks(mask, block, format=format), elements_of_blocks)
+    assert pattern.from_blocks(np.zeros((2, 0)), block).nse == 0
+
+
 def test_all_formats():
     i, j = elements(5, 6)
     in_all_formats(lambda format: pattern.window(5, 1, m=6, format=format), abs(i - j) <= 1)

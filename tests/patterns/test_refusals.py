@@ -42,6 +42,9 @@ def constructors():
     yield DTypeError, lambda: pattern.from_mask(jsparse.eye(3))
     yield DTypeError, lambda: pattern.from_mask("text")
     yield PatternError, lambda: pattern.from_mask(False)
+    yield PatternError, lambda: jax.jit(lambda x: pattern.from_blocks(x, 2).nse)(np.ones((3, 3)))
+    yield ShapeError, lambda: pattern.from_blocks(np.ones(3), 2)
+    yield ShapeError, lambda block: pattern.from_blocks(np.eye(3), block), [0, (2,), (2, -1), 2.5]
 
 
 def sizes_that_no_memory_holds():

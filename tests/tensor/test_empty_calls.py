@@ -150,7 +150,8 @@ OF_GRAPH = {
 OF_PATTERN = {
     "block_diagonal": "pattern.block_diagonal([n, n], [m, m]), pattern.block_diagonal([])",
     "butterfly": "pattern.butterfly(n)", "causal": "pattern.causal(n), pattern.causal(n, m, before=1)",
-    "from_mask": "pattern.from_mask(X > 0)", "full": "pattern.full((n, m))",
+    "from_blocks": "pattern.from_blocks(X > 0, 2)", "from_mask": "pattern.from_mask(X > 0)",
+    "full": "pattern.full((n, m))",
     "global_": "pattern.global_(n, []), pattern.global_(n, [], m)",
     "random_blocks": "pattern.random_blocks(k, n, 2, 0, m), pattern.random_blocks(k, n, 2, 1)",
     "strided": "pattern.strided(n, 2)", "window": "pattern.window(n, 1), pattern.window(n, 1, m=m)",

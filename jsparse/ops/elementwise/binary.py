@@ -216,7 +216,7 @@ def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | No
     The result is a SparseTensor if it is 0 wherever none of the tensors stores an entry: if the condition is a
     SparseTensor and y is a SparseTensor or a known 0, or if both x and y are SparseTensors. In the first case it has
     the entries of the condition and of y, in the second the entries of x and of y. Otherwise it is an array, if an
-    operand is an array of the result's shape.
+    operand is an array of the result's shape. Entries that become 0 stay stored; `A.drop_zeros()` removes them.
 
     Its dtype is the dtype to which x and y promote. Raises DTypeError without x and y (numpy gives coordinates then, as
     `nonzero` does), ShapeError if the operands do not broadcast, PatternError if the result would be dense and larger

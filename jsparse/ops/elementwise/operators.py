@@ -107,7 +107,7 @@ def multiply(tensor: SparseTensor, other: TensorLike) -> SparseTensor | jax.Arra
         (1000, 800)
 
     The result is sparse unless broadcasting repeats a dimension of the tensor. If `other` is dense, the result has the
-    tensor's pattern.
+    tensor's pattern. Entries that become 0, as in `A * (A > 1)`, stay stored; `drop_zeros` removes them.
 
     Raises ShapeError if `tensor` and `other` do not broadcast, PatternError if the result would be dense and larger
     than a dense operand.

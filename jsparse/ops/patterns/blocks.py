@@ -73,7 +73,7 @@ def butterfly(n: int, block: int = 1, *, format: FormatLike = "csr") -> Pattern:
     # In ascending order: n - s for the digits of n that are set, largest first; n; n + s for those that are not.
     columns = np.concatenate([numbers - strides[::-1], numbers, numbers + strides])
     exist = np.concatenate([is_set[::-1], np.ones((1, count), np.bool_), ~is_set])
-    return _of_blocks("butterfly", columns, exist & (columns < count), size, shape, format)
+    return pattern_of_blocks("butterfly", columns, exist & (columns < count), (size, size), shape, format)
 
 
 def random_blocks(
@@ -112,20 +112,27 @@ def random_blocks(
         )
     with jax.ensure_compile_time_eval():
         chosen = distinct(key, rows, columns, wanted).T
-    return _of_blocks("random_blocks", chosen, np.ones(chosen.shape, np.bool_), size, shape, format)
+    exist = np.ones(chosen.shape, np.bool_)
+    return pattern_of_blocks("random_blocks", chosen, exist, (size, size), shape, format)
 
 
-def _of_blocks(
-    what: str, columns: np.ndarray, exist: np.ndarray, block: int, shape: tuple[int, int], format: FormatLike
+def pattern_of_blocks(
+    what: str,
+    columns: np.ndarray,
+    exist: np.ndarray,
+    block: tuple[int, int],
+    shape: tuple[int, int],
+    format: FormatLike,
 ) -> Pattern:
-    """Make a pattern of blocks, without the blocks for which `exist` is False.
+    """Make a pattern of blocks (rows, columns), without the blocks for which `exist` is False.
 
     `columns` (n, rows of blocks) has the block columns of each row of blocks, in ascending order.
     """
-    starts = columns * block
-    counts = np.where(exist, np.minimum(shape[1] - starts, block), 0)
-    if block > 1:
-        starts, counts = (np.repeat(x, block, axis=1)[:, : shape[0]] for x in (starts, counts))
+    height, width = block
+    starts = columns * width
+    counts = np.where(exist, np.minimum(shape[1] - starts, width), 0)
+    if height > 1:
+        starts, counts = (np.repeat(x, height, axis=1)[:, : shape[0]] for x in (starts, counts))
     return pattern_of_progressions(what, Progressions(starts, counts, (1,) * len(columns)), shape, format)
 
 

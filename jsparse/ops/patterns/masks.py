@@ -11,11 +11,12 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jsparse.base.arrays import host_array
-from jsparse.errors import DTypeError, PatternError, ShapeError, shorten
+from jsparse.errors import DTypeError, PatternError, ShapeError, short_repr, shorten
 from jsparse.formats import Format, Pattern, default_format
 from jsparse.formats.build import check_nse
 from jsparse.formats.progressions import Progressions
 from jsparse.formats.validate import sizes_of
+from jsparse.ops.patterns.blocks import pattern_of_blocks
 from jsparse.ops.patterns.construction import (
     FormatLike,
     as_count,
@@ -119,19 +120,55 @@ def from_mask(mask: ArrayLike, *, format: FormatLike | None = None) -> Pattern:
     Raises PatternError for a traced mask, DTypeError for a mask that is sparse or holds no numbers, FormatError for an
     unsuitable format.
     """
+    array = _known_mask(mask, "from_mask")
+    layout = layout_of("from_mask", format, array.ndim)
+    rows = [row.astype(np.int64, copy=False) for row in np.nonzero(array)] if array.ndim else []
+    if not array.ndim and not array:
+        raise PatternError("Expected a mask without dimensions to be True, since its pattern has one entry.")
+    return exactly("from_mask", rows, array.shape, layout)
+
+
+def from_blocks(mask: ArrayLike, block: int | tuple[int, int], *, format: FormatLike | None = None) -> Pattern:
+    """The pattern of the blocks at which a mask is not zero, such as the blocks that pruning keeps.
+
+        >>> P = jsparse.pattern.from_blocks([[True, False], [True, True]], (16, 8))
+        >>> P.shape, P.format.name
+        ((32, 16), 'bsr(16, 8)')
+
+    Args:
+        mask: a matrix of bools or numbers, one for each block, known while tracing.
+        block: the rows and the columns of a block, or one number for both.
+        format: by default bsr with these blocks. The format has to store these entries and nothing else.
+
+    Raises PatternError for a traced mask, DTypeError for a mask that is sparse or holds no numbers, ShapeError for a
+    mask that is no matrix and for an invalid block, FormatError for an unsuitable format.
+    """
+    array = _known_mask(mask, "from_blocks")
+    pair = block if isinstance(block, Sequence) else (block, block)
+    if array.ndim != 2 or len(pair) != 2:
+        raise ShapeError(
+            "Expected a matrix as the mask of jsparse.pattern.from_blocks, and the rows and columns of a block, but "
+            f"got a mask of shape {array.shape} and block={short_repr(block)}."
+        )
+    height, width = (as_count(x, "block", "from_blocks", 1) for x in pair)
+    shape = sizes(array.shape[0] * height, array.shape[1] * width)
+    most = int(array.sum(1).max(initial=0))  # the blocks of a row come first, in ascending order
+    columns = np.argsort(~array, axis=1, kind="stable")[:, :most].T.astype(np.int64)
+    exist = np.take_along_axis(array, columns.T, 1).T
+    layout = f"bsr({height}, {width})" if format is None else format
+    return pattern_of_blocks("from_blocks", columns, exist, (height, width), shape, layout)
+
+
+def _known_mask(mask: ArrayLike, what: str) -> np.ndarray:
+    """Return the mask as an array of bools. Raises PatternError and DTypeError, which name the function `what`."""
     if isinstance(mask, jax.core.Tracer):
         raise PatternError(
-            "Expected a known mask for jsparse.pattern.from_mask, but it is traced: a pattern is static. Make it "
+            f"Expected a known mask for jsparse.pattern.{what}, but it is traced: a pattern is static. Make it "
             "outside jit, or use jsparse.asarray(mask, dynamic=True, nse=...).pattern for a dynamic one."
         )
     if is_sparse(mask):
         raise DTypeError(
-            f"Expected a dense mask for jsparse.pattern.from_mask, but got a {type(mask).__name__}. Take the pattern "
+            f"Expected a dense mask for jsparse.pattern.{what}, but got a {type(mask).__name__}. Take the pattern "
             "of a SparseTensor by A.pattern."
         )
-    array = host_array(mask, "the mask of jsparse.pattern.from_mask to be an array of bools or numbers")
-    layout = layout_of("from_mask", format, array.ndim)
-    rows = [row.astype(np.int64, copy=False) for row in np.nonzero(array != 0)] if array.ndim else []
-    if not array.ndim and not array:
-        raise PatternError("Expected a mask without dimensions to be True, since its pattern has one entry.")
-    return exactly("from_mask", rows, array.shape, layout)
+    return host_array(mask, f"the mask of jsparse.pattern.{what} to be an array of bools or numbers") != 0

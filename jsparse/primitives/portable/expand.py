@@ -41,7 +41,7 @@ def expand(arrays: Sequence[jax.Array], type_: PatternType) -> tuple[tuple[jax.A
         all but padding and slots whose coordinates are out of range.
     """
     slots = lax.iota(type_.index_dtype, type_.nse)
-    at = _Positions(slots, jnp.ones(type_.nse, np.bool_), is_consecutive=True)
+    at = _SlotPositions(slots, jnp.ones(type_.nse, np.bool_), is_consecutive=True)
     columns: list[jax.Array] = []
     for number, level in reversed(list(enumerate(read_levels(arrays, type_)))):
         at = at.within(level.positions)
@@ -51,7 +51,7 @@ def expand(arrays: Sequence[jax.Array], type_: PatternType) -> tuple[tuple[jax.A
 
 
 @dataclass(frozen=True)
-class _Positions:
+class _SlotPositions:
     """The positions of the slots in one level.
 
     Attributes:
@@ -64,14 +64,14 @@ class _Positions:
     live: jax.Array
     is_consecutive: bool
 
-    def within(self, room: int) -> _Positions:
+    def within(self, room: int) -> _SlotPositions:
         """Return the places, with slots whose positions are outside of [0, room) marked as not live."""
         slots = self.positions.shape[0]
         if self.is_consecutive and room >= slots:
             return self
         room = max(min(room, np.iinfo(self.positions.dtype).max), 0)
         inside = (self.positions >= 0) & (self.positions < room)
-        return _Positions(self.positions, self.live & inside, self.is_consecutive)
+        return _SlotPositions(self.positions, self.live & inside, self.is_consecutive)
 
     def read(self, array: jax.Array) -> jax.Array:
         """The elements of an array at the positions."""
@@ -80,12 +80,12 @@ class _Positions:
             return gather_clamped(array, [self.positions])
         return array[:slots] if array.shape[0] >= slots else jnp.pad(array, (0, slots - array.shape[0]))
 
-    def move_to(self, positions: jax.Array, valid: jax.Array | bool) -> _Positions:
+    def move_to(self, positions: jax.Array, valid: jax.Array | bool) -> _SlotPositions:
         """Return the places with other positions. Slots stay live only where `valid` is true."""
-        return _Positions(positions, self.live & valid, is_consecutive=False)
+        return _SlotPositions(positions, self.live & valid, is_consecutive=False)
 
 
-def _ascend(level: StoredLevel, at: _Positions, *, is_outermost: bool) -> tuple[jax.Array, _Positions]:
+def _ascend(level: StoredLevel, at: _SlotPositions, *, is_outermost: bool) -> tuple[jax.Array, _SlotPositions]:
     """Return the coordinates of the slots in a level, and their positions in the level above it.
 
     `at` has the slots' positions in the level.
@@ -99,7 +99,7 @@ def _ascend(level: StoredLevel, at: _Positions, *, is_outermost: bool) -> tuple[
     if kind.is_branchless:
         coordinates = at.read(level.arrays["coordinates"])
         live = at.live & (coordinates >= 0) & (coordinates < size)
-        return coordinates, _Positions(at.positions, live, at.is_consecutive)
+        return coordinates, _SlotPositions(at.positions, live, at.is_consecutive)
     pointers = level.arrays["pointers"]
     parents = at.read(parents_of(pointers, level.parents, max(level.positions, 0)))
     if kind.stores_runs:
