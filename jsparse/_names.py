@@ -54,7 +54,7 @@ KINDS: dict[str, dict[str, str]] = {
         "ops.shaping.norm": "norm",
     },
     "Comparisons": {
-        "ops.elementwise.binary": "allclose array_equal equal greater greater_equal less less_equal not_equal",
+        "ops.elementwise.comparisons": "allclose array_equal equal greater greater_equal less less_equal not_equal",
     },
     "Meshes": {
         "sharded.build": "shard",
@@ -79,7 +79,7 @@ KINDS: dict[str, dict[str, str]] = {
     "Entries and values: pruning, growing, moving": {
         "ops.surgery.prune": "drop_zeros prune",
         "ops.surgery.regrow": "regrow",
-        "ops.surgery.selection": "restrict",
+        "ops.surgery.restrict": "restrict",
         "ops.trees": "values with_values",
     },
     "Attention and fusion": {

@@ -15,8 +15,9 @@ from jsparse.formats import Format, Pattern
 from jsparse.graph.graphs import Graph, as_graph, is_pattern, like
 from jsparse.ops.indexing.gathered import split
 from jsparse.ops.indexing.getitem import getitem
+from jsparse.ops.relocation.coordinate_map import Offset
 from jsparse.ops.relocation.operands import as_integer
-from jsparse.ops.relocation.relocate import Offset, Relocation, relocate
+from jsparse.ops.relocation.relocate import Relocation, relocate
 from jsparse.ops.shaping.joining import capacity_of_join
 from jsparse.primitives.host import on_device
 from jsparse.tensor.sparse_tensor import SparseTensor

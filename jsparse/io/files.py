@@ -1,13 +1,9 @@
-"""The functions `jsparse.save` and `jsparse.load` for tensors in files. The suffix of a file names its format.
-
-Conversions of tensors to the format that the caller of `load` asks for, within the limit of memory.
-"""
+"""The functions `jsparse.save` and `jsparse.load` for tensors in files. The suffix of a file names its format."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from math import prod
 from pathlib import Path
 
 import jax
@@ -15,93 +11,20 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from jsparse.base.arrays import check_local, parse_dtype
-from jsparse.convert.composed import to_plain
 from jsparse.convert.dynamic_composed import plain_format_of
-from jsparse.convert.slots import to_slots
-from jsparse.errors import (
-    DTypeError,
-    FileFormatError,
-    NotYetSupportedError,
-    PatternError,
-    ShapeError,
-    short_repr,
-    shorten,
-)
-from jsparse.formats import Format, Pattern, default_format
-from jsparse.formats.composed import ComposedFormat, Width
-from jsparse.formats.format import digit_format
+from jsparse.errors import DTypeError, FileFormatError, PatternError, ShapeError, short_repr, shorten
+from jsparse.formats import Format, default_format
+from jsparse.formats.composed import ComposedFormat
 from jsparse.formats.levels import MOST_DIMENSIONS
 from jsparse.formats.validate import LARGEST_SIZE, sizes_of
-from jsparse.io.limit import Limit, most_bytes, most_positions
+from jsparse.io.conversion import in_format
+from jsparse.io.limit import Limit
 from jsparse.io.matrix_market import read_matrix_market, write_matrix_market
 from jsparse.io.npz import read_npz, read_scipy, write_npz
 from jsparse.io.text import Text, write_table
 from jsparse.io.values import convert_values, sum_entries, target_dtype
-from jsparse.tensor.composed import ComposedTensor
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
-
-PARENT = 40  # the bytes in use for each parent of the innermost level while its entries get their slots
-
-
-def in_format(limit: Limit, tensor: SparseTensor, layout: Format | ComposedFormat, held: int = 0) -> SparseTensor:
-    """Convert the tensor of a file. `held` bytes are allocated besides.
-
-    Raises FileFormatError if that takes too many bytes, or if entries do not fit the format or the capacity.
-    """
-    if layout == tensor.format:
-        return tensor
-    if isinstance(tensor, ComposedTensor):
-        # There may be many more rows than rows of blocks in the file.
-        if len({isinstance(part.pattern, Pattern) for part in tensor.pattern.parts}) > 1:
-            raise NotYetSupportedError(
-                f"Expected parts that are all static or all dynamic, to convert {tensor!r}. Load it without format=."
-            )
-        taken = 0
-        for part in tensor.pattern.parts:
-            plain, count = plain_format_of(part.format.blocks), part.core.nse * prod(part.inner)
-            taken += most_bytes(tensor.shape, plain, tensor.dtype.itemsize, count)
-        limit.check(taken, "its entries in csr or csf, from which other formats are made, take")
-        tensor = to_plain(tensor)
-        if layout == tensor.format:
-            return tensor
-    rows = None if tensor.is_dynamic else lambda: list(np.asarray(tensor.to_coords()[0]))
-    limit.check_tensor(tensor.shape, layout, tensor.dtype, tensor.nse, rows, held)
-    path = shorten(str(limit.path), 200)
-    try:
-        if isinstance(layout, ComposedFormat):
-            check_slots(limit, tensor, layout, held)
-        return tensor.asformat(layout)
-    except PatternError as error:
-        if isinstance(layout, ComposedFormat):
-            raise FileFormatError(
-                f"Expected the entries of {path} to fit {shorten(layout)}. {shorten(str(error), 250)} Or load it "
-                "without format=, and use A.asformat(format, nse=)."
-            ) from error
-        raise FileFormatError(  # gaps that the format stores are more than the capacity
-            f"Expected the entries of {path} to fit {shorten(layout)} in the capacity "
-            f"nse={tensor.nse:,}, but they do not. Load it without format=, and use A.asformat(format, nse=)."
-        ) from error
-
-
-def check_slots(limit: Limit, tensor: SparseTensor, layout: ComposedFormat, held: int) -> None:
-    """Raise FileFormatError if a plain tensor has too many slots in a composed format, free ones included.
-
-    Raises PatternError for entries that do not fit the format.
-    """
-    rule, outer, pattern = layout.rule, layout.blocks.outer, tensor.pattern
-    if rule is None:
-        return
-    sizes = layout.blocks.sizes(tensor.shape)
-    parents = most_positions(sizes, digit_format(outer[:-1]), tensor.nse)[-1]
-    limit.check(held + PARENT * parents * rule.column_parts, f"giving slots in {layout.name} takes")
-    if isinstance(pattern, Pattern):
-        count = to_slots(pattern, layout).place.nse
-    else:
-        width = rule.width if isinstance(rule, Width) else None  # all others need the argument nse=
-        count = parents * (width or 0) * prod(sizes[len(outer) :])
-    limit.check(held + count * tensor.dtype.itemsize, f"its slots in {layout.name} take")
-
 
 SUFFIXES = (".npz", ".mtx", ".mtx.gz", ".tns", ".tns.gz")
 

@@ -12,13 +12,15 @@ from jsparse.nn.convolutions.gin import GINConv, gin_conv
 from jsparse.nn.convolutions.rgcn import RGCNConv, basis_kernel, rgcn_conv
 from jsparse.nn.convolutions.sage import SAGEConv, sage_conv
 from jsparse.nn.decoding import KVCache, attention_step
+from jsparse.nn.embedding import embedding_bag
 from jsparse.nn.experts import Routing, mixture_of_experts, route, top_k_activations
-from jsparse.nn.graph_attention.gat import EdgeAttention, GATConv, GATv2Conv, gat_conv, gatv2_conv
+from jsparse.nn.graph_attention.gat import EdgeAttention, GATConv, gat_conv
+from jsparse.nn.graph_attention.gatv2 import GATv2Conv, gatv2_conv
 from jsparse.nn.graph_attention.transformer import TransformerConv, transformer_conv
 from jsparse.nn.hetero import HeteroConv
 from jsparse.nn.layer import Layer
 from jsparse.nn.linear import block_linear, linear
-from jsparse.nn.pooling import attention_pool, embedding_bag, pool
+from jsparse.nn.pooling import attention_pool, pool
 from jsparse.nn.sparsity import gradual_sparsity, n_of_m
 
 __all__ = [

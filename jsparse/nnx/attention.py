@@ -18,7 +18,7 @@ from jsparse.nn.decoding import KVCache, apply_layer
 from jsparse.nn.layer import check_sizes
 from jsparse.nnx.param import SparseIndex
 from jsparse.nnx.shown import Shown
-from jsparse.ops.attention.fused import check_rate
+from jsparse.ops.attention.dropout import check_rate
 from jsparse.tensor.sparse_tensor import PatternLike
 
 Initializer = Callable[..., jax.Array]

@@ -13,9 +13,11 @@ from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.errors import PatternError
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
-from jsparse.sparsification.deferred import Deferred, dense, in_letters
-from jsparse.sparsification.equation import Equation, deferred_rule, sparse_rule
+from jsparse.sparsification.deferred import Deferred, dense
+from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.reductions import as_number
+from jsparse.sparsification.rules import deferred_rule, sparse_rule
+from jsparse.sparsification.separable import in_letters
 from jsparse.sparsification.sparse_value import SparseValue, Value, check_known, plain, subtract_background, whole
 from jsparse.tensor.sparse_tensor import SparseTensor
 

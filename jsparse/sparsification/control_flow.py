@@ -16,7 +16,8 @@ from jax.extend.core import ClosedJaxpr
 from jsparse import _compat
 from jsparse.formats import Pattern
 from jsparse.sparsification.deferred import Deferred, dense
-from jsparse.sparsification.equation import CALLS, CHECKPOINTS, Equation, deferred_rule, sparse_rule
+from jsparse.sparsification.equation import CALLS, CHECKPOINTS, Equation
+from jsparse.sparsification.rules import deferred_rule, sparse_rule
 from jsparse.sparsification.sparse_value import SparseValue, Value, check_background, whole
 from jsparse.sparsification.trees import Opened, compute_deferred
 from jsparse.tensor.sparse_tensor import SparseTensor

@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.sparsification.equation import Equation, sparse_rule
+from jsparse.sparsification.equation import Equation
+from jsparse.sparsification.rules import sparse_rule
 from jsparse.sparsification.sparse_value import SparseValue, Value, whole
 from jsparse.sparsification.trees import Opened, compute_deferred, conforming, parts, tangent_tree, with_parts
 

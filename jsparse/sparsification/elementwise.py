@@ -16,16 +16,10 @@ from jsparse.ops.einsum import einsum
 from jsparse.ops.elementwise import operators
 from jsparse.ops.elementwise.map import on_one_pattern
 from jsparse.primitives.elementwise_function import ELEMENTWISE
-from jsparse.sparsification.deferred import (
-    Deferred,
-    Products,
-    combine_products,
-    defer_repetition,
-    dense,
-    uniform_number,
-    values_at,
-)
-from jsparse.sparsification.equation import Equation, deferred_rule, sparse_rule
+from jsparse.sparsification.deferred import Deferred, defer_repetition, dense, uniform_number, values_at
+from jsparse.sparsification.equation import Equation
+from jsparse.sparsification.rules import deferred_rule, sparse_rule
+from jsparse.sparsification.separable import Products, combine_products
 from jsparse.sparsification.sparse_value import (
     ZERO,
     Background,

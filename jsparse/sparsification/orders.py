@@ -22,7 +22,8 @@ from jsparse.ops.elementwise.map import on_one_pattern
 from jsparse.ops.shaping.ordering import sort
 from jsparse.primitives.portable.ordering import to_ordered_integers
 from jsparse.sparsification.deferred import Deferred
-from jsparse.sparsification.equation import Equation, sparse_rule
+from jsparse.sparsification.equation import Equation
+from jsparse.sparsification.rules import sparse_rule
 from jsparse.sparsification.sparse_value import (
     ZERO,
     SparseValue,

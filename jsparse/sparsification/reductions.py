@@ -14,8 +14,9 @@ from jax.typing import DTypeLike
 from jsparse.compiler.dtypes import arithmetic_dtype
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.reductions.stored import counts
-from jsparse.sparsification.deferred import in_letters
-from jsparse.sparsification.equation import Equation, sparse_rule
+from jsparse.sparsification.equation import Equation
+from jsparse.sparsification.rules import sparse_rule
+from jsparse.sparsification.separable import in_letters
 from jsparse.sparsification.sparse_value import (
     SparseValue,
     Value,

@@ -14,7 +14,8 @@ from jsparse.base.arrays import Array
 from jsparse.ops.building.random import numpy_unless_traced
 from jsparse.ops.shaping.axes import expand_dims
 from jsparse.sparsification.deferred import dense, uniform_number
-from jsparse.sparsification.equation import Equation, sparse_rule
+from jsparse.sparsification.equation import Equation
+from jsparse.sparsification.rules import sparse_rule
 from jsparse.sparsification.shapes import move_elements
 from jsparse.sparsification.sparse_value import SparseValue, Value, check_known, whole
 from jsparse.tensor.sparse_tensor import SparseTensor

@@ -20,7 +20,8 @@ from jsparse.ops.shaping.repeating import tile
 from jsparse.ops.shaping.reshaping import reshape
 from jsparse.ops.shaping.rolling import flip
 from jsparse.sparsification.deferred import FOLDED, Deferred, defer_repetition, iota, uniform_number
-from jsparse.sparsification.equation import Equation, deferred_rule, sparse_rule
+from jsparse.sparsification.equation import Equation
+from jsparse.sparsification.rules import deferred_rule, sparse_rule
 from jsparse.sparsification.sparse_value import (
     Background,
     Cause,

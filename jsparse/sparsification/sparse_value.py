@@ -20,8 +20,9 @@ from jsparse.notation.background import dense_background
 from jsparse.ops.elementwise.map import on_one_pattern
 from jsparse.ops.shaping.axes import expand_dims, squeeze
 from jsparse.ops.shaping.repeating import broadcast_to
-from jsparse.sparsification.deferred import Deferred, Products, defer_repetition, separable
+from jsparse.sparsification.deferred import Deferred, defer_repetition, separable
 from jsparse.sparsification.equation import Equation
+from jsparse.sparsification.separable import Products
 from jsparse.tensor.sparse_tensor import SparseTensor, dense_array
 
 

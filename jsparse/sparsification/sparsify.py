@@ -31,8 +31,9 @@ from jsparse.sparsification import (
     updates,
 )
 from jsparse.sparsification.deferred import FOLDED, dense
-from jsparse.sparsification.equation import DEFERRED, SPARSE, Equation, evaluate_jaxpr, refuse
+from jsparse.sparsification.equation import Equation, evaluate_jaxpr
 from jsparse.sparsification.origin import Origin
+from jsparse.sparsification.rules import DEFERRED, SPARSE, refuse
 from jsparse.sparsification.sparse_value import SparseValue, Value, plain, tensor_of
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor

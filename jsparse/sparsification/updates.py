@@ -25,7 +25,8 @@ from jsparse.formats import Pattern
 from jsparse.ops.building.random import numpy_unless_traced
 from jsparse.ops.indexing.at_coords import locate
 from jsparse.sparsification.deferred import dense, uniform_number
-from jsparse.sparsification.equation import Equation, sparse_rule
+from jsparse.sparsification.equation import Equation
+from jsparse.sparsification.rules import sparse_rule
 from jsparse.sparsification.sparse_value import SparseValue, Value, check_background, elements_at_slots, whole
 from jsparse.tensor.sparse_tensor import SparseTensor
 

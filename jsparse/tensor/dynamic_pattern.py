@@ -38,8 +38,9 @@ from jsparse.formats.set_operations import PatternArrays
 from jsparse.formats.set_operators import SetOperators, check_static
 from jsparse.primitives.host import is_on_host, on_device
 from jsparse.primitives.padding import Padding, in_use, mask_invalid, padding_of, poison_overflow, true_count
-from jsparse.tensor.gradient_index import GradientIndex, as_tangent_index, mark_of
+from jsparse.tensor.gradient_index import GradientIndex, mark_of
 from jsparse.tensor.pickled_arrays import pack_leaf, unpack_leaf
+from jsparse.tensor.tangent_index import as_tangent_index
 
 
 class DigestKey(jax.tree_util.GetAttrKey):  # type: ignore[misc]  # jax does not type it

@@ -77,7 +77,7 @@ class TensorMethods:
         from jsparse.ops.surgery.prune import drop_zeros as drop_zeros
         from jsparse.ops.surgery.prune import prune as prune
         from jsparse.ops.surgery.regrow import regrow as regrow
-        from jsparse.ops.surgery.selection import restrict as restrict
+        from jsparse.ops.surgery.restrict import restrict as restrict
     if 0:  # which only mypy reads
         @staticmethod
         def from_coords(

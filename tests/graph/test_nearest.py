@@ -7,7 +7,7 @@ import pytest
 from graph.made import dense
 
 from jsparse import graph
-from jsparse.graph import nearest
+from jsparse.graph import neighbours
 
 
 def distances(x, metric):
@@ -40,8 +40,8 @@ def points(n=40, size=3, seed=0):
 @pytest.mark.parametrize("include_self", [False, True])
 @pytest.mark.parametrize("block, most_dimensions", [(2**22, 10), (300, 10), (2**22, 1), (300, 1), (1, 1)])
 def test_points(metric, include_self, block, most_dimensions, monkeypatch):
-    monkeypatch.setattr(nearest, "BLOCK", block)
-    monkeypatch.setattr(nearest, "MOST_DIMENSIONS", most_dimensions)
+    monkeypatch.setattr(neighbours, "BLOCK", block)
+    monkeypatch.setattr(neighbours, "MOST_DIMENSIONS", most_dimensions)
     jax.clear_caches()  # the size of blocks is no argument of the program
     x = points()
     for k in (1, 5, 39):

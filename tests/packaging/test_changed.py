@@ -32,7 +32,7 @@ def test_a_package_concerns_those_above_it():
         ("jsparse/linen/layers.py", ["nn/test_linen_weights.py"], ["graph/test_edges.py", "io/test_text.py"]),
         ("jsparse/io/text.py", ["io/test_text.py"], ["einsum/test_values.py", "graph/test_links.py"]),
         ("jsparse/sharded/build.py", ["meshes/test_meshes.py"], ["einsum/test_values.py"]),
-        ("jsparse/sparsification/equation.py", ["sparsify/test_updates.py"], ["compiler/test_kernels.py"]),
+        ("jsparse/sparsification/rules.py", ["sparsify/test_updates.py"], ["compiler/test_kernels.py"]),
         ("jsparse/pattern.py", ["patterns/test_constructors.py"], ["compiler/test_kernels.py"]),
         ("tests/nn/graphs.py", ["nn/test_chebyshev.py"], ["nn/test_attention.py", "graph/test_edges.py"]),
         ("tests/graph/refusals.txt", ["graph/test_refusals.py"], ["nn/test_refusals.py"]),

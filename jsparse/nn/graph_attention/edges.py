@@ -17,13 +17,13 @@ from jsparse.formats import Format, Pattern
 from jsparse.graph.graphs import Graph, of_ones
 from jsparse.nn.layer import Arrays, Layer, check_sizes
 from jsparse.nn.operands import Features, dense_array, floating, pattern_of_graph, plus_bias, product, wide
-from jsparse.ops.attention.fused import check_rate
+from jsparse.ops.attention.dropout import check_rate
 from jsparse.ops.elementwise.bounded import add
 from jsparse.ops.indexing.at_coords import coords
 from jsparse.ops.patterns.bands import window
 from jsparse.ops.reductions.softmax import softmax
 from jsparse.ops.surgery.prune import prune
-from jsparse.ops.surgery.selection import restrict
+from jsparse.ops.surgery.restrict import restrict
 from jsparse.primitives.rows import row_sums, rows_at
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -188,9 +188,8 @@ class AttentionLayer(Layer):
         edge_features: EdgeFeatures = None,
         dropout_key: jax.Array | None = None,
     ) -> jax.Array:
-        names = (name for name in ("concat", "negative_slope", "self_loops") if hasattr(self, name))
         rate = 0.0 if dropout_key is None else self.dropout_rate
-        options = {"dropout_rate": rate, "dropout_key": dropout_key, **{name: getattr(self, name) for name in names}}
+        options = {"concat": self.concat, "dropout_rate": rate, "dropout_key": dropout_key}
         return self._convolve(p, graph, x, edge_features, **options)
 
 

@@ -34,7 +34,7 @@ from jsparse.nn.operands import (
     wide,
     wide_sums,
 )
-from jsparse.ops.attention.fused import dropout_factors
+from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.einsum import contract
 from jsparse.ops.fuse import fuse
 from jsparse.planning.dtypes import wide_float

@@ -1,7 +1,4 @@
-"""Attention on a pattern by `jsparse.fuse`: softmax of scores, times values, for heads and batch axes.
-
-Dropout of attention weights.
-"""
+"""Attention on a pattern by `jsparse.fuse`: softmax of scores, times values, for heads and batch axes."""
 
 from __future__ import annotations
 
@@ -14,8 +11,9 @@ import numpy as np
 
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import memoize
-from jsparse.errors import NotYetSupportedError, ShapeError, short_repr
+from jsparse.errors import NotYetSupportedError, ShapeError
 from jsparse.formats import Pattern
+from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.einsum import contract
 from jsparse.ops.evaluate import evaluate
 from jsparse.ops.fuse import fuse
@@ -23,30 +21,6 @@ from jsparse.ops.reductions.softmax import softmax
 from jsparse.planning.dtypes import wide_float
 from jsparse.tensor.composed import Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern
-
-
-def check_rate(rate: float, what: str) -> None:
-    """Raise ShapeError unless the rate of dropout is a number from 0 to 1."""
-    if not isinstance(rate, int | float | np.number) or not 0 <= rate <= 1:
-        raise ShapeError(f"Expected dropout_rate to be a number from 0 to 1 in {what}, but got {short_repr(rate)}.")
-
-
-def dropout_factors(
-    shape: tuple[int, ...], rate: float, key: jax.Array | None, what: str, name: str = "key"
-) -> jax.Array | None:
-    """The factors of dropout, 0 or 1 / (1 - rate); None for a rate of 0.
-
-    Raises ShapeError if the rate is out of range, or no key is passed. Messages call the argument `dropout_{name}`.
-    """
-    check_rate(rate, what)
-    if not rate:
-        return None
-    if key is None:
-        raise ShapeError(f"Expected dropout_{name}= in {what}, a key of jax.random, since dropout_rate is not 0.")
-    if rate == 1:
-        return jnp.zeros(shape, jnp.float32)
-    return jax.random.bernoulli(key, 1 - rate, shape) / jnp.float32(1 - rate)
-
 
 _EXACT = 2**24  # float32 counts up to here
 

@@ -16,9 +16,10 @@ from jsparse.errors import ShapeError, shorten
 from jsparse.formats import Format
 from jsparse.ops.einsum import einsum
 from jsparse.ops.reductions.stored import as_run
+from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
 from jsparse.ops.relocation.formats import default_in, format_of_result, remaining_format
 from jsparse.ops.relocation.operands import as_axes, as_integer, as_tensor
-from jsparse.ops.relocation.relocate import CoordinateMap, Relocation, Rows, relocate
+from jsparse.ops.relocation.relocate import Relocation, relocate
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor, TensorLike, dense_levels
 
 SPARE_SLOTS = 4  # a diagonal that is summed has at most this many slots per entry of the tensor

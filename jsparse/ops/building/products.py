@@ -18,9 +18,10 @@ from jsparse.formats import Format, Pattern
 from jsparse.formats.build import index_dtype
 from jsparse.formats.levels import COMPRESSED, DENSE
 from jsparse.ops.einsum import einsum
+from jsparse.ops.relocation.coordinate_map import Offset
 from jsparse.ops.relocation.formats import affordable, default_in, format_of_result
 from jsparse.ops.relocation.operands import as_tensors
-from jsparse.ops.relocation.relocate import Offset, Relocation, relocate
+from jsparse.ops.relocation.relocate import Relocation, relocate
 from jsparse.ops.relocation.values import gather_blocks, is_known
 from jsparse.ops.shaping.axes import expand_dims
 from jsparse.ops.shaping.joining import as_row, capacity_of_join

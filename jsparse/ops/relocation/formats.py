@@ -1,12 +1,6 @@
 """Formats of results: the operands' format if the result can have it, else the default format.
 
 If a selection keeps only some of the dimensions, the levels of these dimensions keep their kinds where possible.
-
-Blocks: if a relocation leaves trailing dense levels unchanged, it moves blocks instead of single elements.
-
-A *block* consists of the elements of these levels below one position. The *lead* of a tensor consists of the levels
-above its blocks. The dimensions of the lead have the same order as in the tensor. The values of a tensor then have the
-shape (positions of the lead, elements of a block).
 """
 
 from __future__ import annotations
@@ -15,62 +9,11 @@ from collections.abc import Collection, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from math import prod
-from typing import TypeVar
 
-from jsparse.base.dataclass import dataclass
 from jsparse.formats import Format, Level, default_format
-from jsparse.formats.levelled import Levelled
 from jsparse.formats.levels import COMPRESSED, SINGLETON, LevelKind, is_dense_cheap
 from jsparse.formats.set_operations import without_ranges
 from jsparse.tensor.sparse_tensor import SparseTensor
-
-P = TypeVar("P", bound=Levelled)
-
-
-@dataclass(frozen=True)
-class Lead:
-    """The split of a format into trailing dense levels, the levels of a block, and all levels above: the lead.
-
-    Attributes:
-        dims: the dimensions of the lead.
-        shape: the sizes of these dimensions.
-        format: the format of the lead, with dimensions renumbered.
-        block_dims: the dimensions of a block, in storage order.
-        block: the sizes of these dimensions.
-    """
-
-    dims: tuple[int, ...]
-    shape: tuple[int, ...]
-    format: Format
-    block_dims: tuple[int, ...]
-    block: tuple[int, ...]
-
-    @property
-    def elements(self) -> int:
-        """The number of elements in a block."""
-        return prod(self.block)
-
-    @property
-    def axes(self) -> tuple[int, ...]:
-        """For each dimension of the tensor, its place in the list `(*dims, *block_dims)`."""
-        order = (*self.dims, *self.block_dims)
-        return tuple(order.index(dim) for dim in range(len(order)))
-
-
-def split_format(format: Format, shape: Sequence[int], carried: int) -> Lead:
-    """Split off the last `carried` levels, which have to be dense."""
-    if not carried:
-        return Lead(tuple(range(format.ndim)), tuple(shape), format, (), ())
-    kept = format.ndim - carried
-    dims, block_dims = tuple(sorted(format.order[:kept])), format.order[kept:]
-    return Lead(
-        dims, tuple(shape[d] for d in dims), format.restricted(dims), block_dims, tuple(shape[d] for d in block_dims)
-    )
-
-
-def lead_pattern(pattern: P, lead: Lead) -> P:
-    """Return the lead of a pattern: the pattern without its blocks. It shares the index arrays."""
-    return pattern._with_levels(lead.shape, lead.format) if lead.block else pattern
 
 
 def affordable(format: Format, shape: Sequence[int], entries: int) -> Format:

@@ -1,206 +1,32 @@
-"""Applies coordinate maps to the stored entries of tensors, and builds one tensor of all moved entries.
-
-Joins the index arrays of tensors whose entries need no sort, since one tensor's entries follow another's.
-
-Coordinate maps: functions from the coordinates of an entry to its coordinates in the result.
-"""
+"""Applies coordinate maps to the stored entries of tensors, and builds one tensor of all moved entries."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from math import prod
-from types import ModuleType
-from typing import Any, ClassVar, TypeAlias
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.base import _native
 from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import memoize
 from jsparse.convert.dynamic_creation import from_traced_coords
 from jsparse.errors import ShapeError, shorten
 from jsparse.formats import Format, Pattern, PatternType
-from jsparse.formats.build import index_dtype
 from jsparse.formats.dynamic import pad_arrays
-from jsparse.formats.set_operations import PatternArrays
 from jsparse.formats.validate import sizes_of
-from jsparse.ops.relocation.formats import Lead, lead_pattern, split_format
+from jsparse.ops.relocation.blocks import Lead, lead_pattern, split_format
+from jsparse.ops.relocation.coordinate_map import CoordinateMap, Offset
+from jsparse.ops.relocation.joined import as_stored, join_parts
 from jsparse.ops.relocation.values import gather_blocks
 from jsparse.primitives.host import is_on_host, on_device, pad_values
 from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor
-
-Rows = Sequence[Any]
-"""The coordinates of n entries: an integer array (n,) for each dimension, or None if a block has the dimension."""
-
-
-class CoordinateMap(ABC):
-    """A function of coordinates. Maps are immutable and hashable, since compiled programs are cached by them.
-
-    Attributes:
-        drops: whether the map gives negative coordinates to some entries. The result does not have these entries.
-    """
-
-    drops: ClassVar[bool] = False
-
-    @abstractmethod
-    def __call__(self, rows: Rows, xnp: ModuleType) -> Rows:
-        """Map the coordinates of n entries.
-
-        Args:
-            rows: the coordinates. In padding they are out of range, and what the map returns there does not matter.
-            xnp: numpy or jax.numpy, whichever the arrays belong to.
-
-        Returns an array (n,) for each dimension of the result. Arrays (n, c) or (n, 1) copy each entry c times.
-        """
-
-    @property
-    def largest(self) -> int:
-        """The largest number that the map computes besides coordinates. If it does not fit int32, int64 is used."""
-        return 0
-
-
-@dataclass(frozen=True)
-class Composed(CoordinateMap):
-    """Applies several maps one after the other, the first one first."""
-
-    maps: tuple[CoordinateMap, ...]
-
-    def __call__(self, rows: Rows, xnp: ModuleType) -> Rows:
-        for one in self.maps:
-            rows = one(rows, xnp)
-        return rows
-
-    @property
-    def largest(self) -> int:
-        """The largest intermediate number of any map."""
-        return max(one.largest for one in self.maps)
-
-
-@dataclass(frozen=True)
-class Offset(CoordinateMap):
-    """Adds an offset to the coordinates of each dimension. A dimension whose offset is None keeps its coordinates."""
-
-    offsets: tuple[int | None, ...]
-
-    @staticmethod
-    def along(axis: int, ndim: int, start: int) -> Offset:
-        """The map that adds `start` along one axis."""
-        return Offset(tuple(start if dim == axis else None for dim in range(ndim)))
-
-    def __call__(self, rows: Rows, xnp: ModuleType) -> Rows:
-        return [row if by is None else row + by for row, by in zip(rows, self.offsets, strict=True)]
-
-
-Joined: TypeAlias = tuple[tuple[np.ndarray, ...], np.ndarray | None]
-"""Index arrays, and for each block of the result the block's number among the blocks of all parts. None: they stay."""
-
-
-def as_stored(pattern: Pattern | DynamicPattern) -> PatternArrays:
-    """Return the entries of a pattern whose index arrays are known."""
-    if isinstance(pattern, DynamicPattern):
-        return pattern.to_stored()
-    return PatternArrays(pattern.shape, pattern.format, pattern.arrays)
-
-
-def join_parts(
-    parts: Sequence[PatternArrays], maps: Sequence[CoordinateMap], shape: tuple[int, ...], format: Format
-) -> Joined | None:
-    """Join parts in the result's format whose coordinates are moved by offsets. Returns None for other parts.
-
-    This works if the parts follow one another along the dimension of the outermost level, or along the dimension of the
-    only level that is not dense.
-    """
-    offsets = [[by or 0 for by in one.offsets] for one in maps if isinstance(one, Offset)]
-    if len(offsets) < len(maps) or any(part.format != format for part in parts):
-        return None
-    moves = list(zip(*offsets, strict=True))  # by dimension
-    if _follow(parts, moves, shape, format):
-        return _one_after_the_other(parts, moves, shape, format), None
-    return _in_segments(parts, moves, shape, format)
-
-
-def _in_segments(
-    parts: Sequence[PatternArrays], moves: Sequence[Sequence[int]], shape: tuple[int, ...], format: Format
-) -> Joined | None:
-    """Join parts whose only level that is not dense is compressed. Each segment joins the segments of all parts."""
-    inner = [level for level in format.levels if not level.kind.is_full]
-    if len(inner) != 1 or not inner[0].kind.has_segments:
-        return None
-    along = inner[0].dim
-    sizes, starts = [part.shape[along] for part in parts], moves[along]
-    for dim, size in enumerate(shape):
-        if dim != along and (any(moves[dim]) or any(part.shape[dim] != size for part in parts)):
-            return None
-    if any(start + size > after for (start, after), size in zip(pairwise(starts), sizes, strict=False)):
-        return None
-    dtype = index_dtype(shape, [sum(len(part.arrays[1]) for part in parts), len(parts[0].arrays[0])])
-    segments = [(part.arrays[0].astype(dtype, copy=False), part.arrays[1].astype(dtype, copy=False)) for part in parts]
-    pointers, coordinates, gather = _native.join_segments(segments, starts)
-    return (pointers, coordinates), gather
-
-
-def _one_after_the_other(
-    parts: Sequence[PatternArrays], moves: Sequence[Sequence[int]], shape: tuple[int, ...], format: Format
-) -> tuple[np.ndarray, ...]:
-    """Join parts that follow one another along the outermost level's dimension: each level has the positions of one
-    part after the other."""
-    index_arrays: list[np.ndarray] = []
-    arrays = [iter(part.arrays) for part in parts]
-    parents: int | None = None  # the positions of the level above; None at the root, which all parts share
-    for level in format.levels:
-        if level.kind.is_full:
-            parents = shape[level.dim] * (1 if parents is None else parents)
-            continue
-        pointers = [next(own) for own in arrays] if level.kind.has_pointers else None
-        coordinates = [next(own) for own in arrays]
-        counts = [len(own) for own in coordinates]
-        dtype = index_dtype(shape, [total := sum(counts), parents or 0])
-        if pointers is not None:
-            index_arrays.append(_pointers(pointers, counts, parents, dtype))
-        joined = np.concatenate(coordinates, dtype=dtype)
-        if any(moves[level.dim]):
-            joined += np.repeat(np.array(moves[level.dim], dtype), counts)
-        index_arrays.append(joined)
-        parents = total
-    return tuple(index_arrays)
-
-
-def _follow(
-    parts: Sequence[PatternArrays], moves: Sequence[Sequence[int]], shape: tuple[int, ...], format: Format
-) -> bool:
-    """Whether the parts follow one another: the entries of each part come after all entries of the parts before it."""
-    if format.is_dense or not format.appends:
-        return False
-    outer, *inner = format.levels
-    sizes = [part.shape[outer.dim] for part in parts]
-    starts = moves[outer.dim]
-    if outer.kind.is_full:  # no gap between the parts: their parents are numbered consecutively
-        if list(starts) != [0, *accumulate(sizes[:-1])]:
-            return False
-    elif any(start + size > after for (start, after), size in zip(pairwise(starts), sizes, strict=False)):
-        return False
-    return all(part.shape[level.dim] == shape[level.dim] for level in inner if level.kind.is_full for part in parts)
-
-
-def _pointers(given: Sequence[np.ndarray], counts: Sequence[int], parents: int | None, dtype: np.dtype) -> np.ndarray:
-    """Concatenate the pointers of all parts. Parents after the last part get empty segments."""
-    total = sum(counts)
-    if parents is None:
-        return np.array([0, total], dtype)
-    ends = np.concatenate([part[1:] for part in given], dtype=dtype)
-    pointers = np.empty(parents + 1, dtype)
-    pointers[0], pointers[len(ends) + 1 :] = 0, total
-    before = np.array([0, *accumulate(counts[:-1])], dtype)
-    np.add(ends, np.repeat(before, [len(part) - 1 for part in given]), out=pointers[1 : len(ends) + 1])
-    return pointers
-
 
 _Parts = tuple[tuple[np.ndarray, ...], Any]  # index arrays and values
 

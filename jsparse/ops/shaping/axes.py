@@ -12,9 +12,10 @@ from jsparse.base.dataclass import dataclass
 from jsparse.convert.creation import of_any_array
 from jsparse.errors import ShapeError, shorten
 from jsparse.ops.einsum import einsum
+from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
 from jsparse.ops.relocation.formats import remaining_format
 from jsparse.ops.relocation.operands import as_axes, as_axis, as_tensor
-from jsparse.ops.relocation.relocate import CoordinateMap, Relocation, Rows, relocate
+from jsparse.ops.relocation.relocate import Relocation, relocate
 from jsparse.tensor.sparse_tensor import Axis, SparseLike, SparseTensor
 
 

@@ -16,9 +16,10 @@ from jsparse.errors import PatternError, ShapeError, short_repr, shorten
 from jsparse.formats import Format, Level
 from jsparse.formats.levels import DENSE
 from jsparse.formats.set_operations import without_ranges
+from jsparse.ops.relocation.coordinate_map import CoordinateMap, Offset, Rows
 from jsparse.ops.relocation.formats import default_in, format_of_result
 from jsparse.ops.relocation.operands import as_axis, as_integer, as_tensor, as_tensors
-from jsparse.ops.relocation.relocate import CoordinateMap, Offset, Relocation, Rows, relocate
+from jsparse.ops.relocation.relocate import Relocation, relocate
 from jsparse.ops.shaping.axes import expand_dims
 from jsparse.ops.shaping.reshaping import ravel
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor

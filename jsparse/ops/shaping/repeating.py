@@ -18,8 +18,9 @@ from jsparse.base.limits import check_bytes, parse_nse
 from jsparse.errors import ShapeError, short_repr, shorten
 from jsparse.formats import Pattern
 from jsparse.formats.set_operations import without_ranges
+from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
 from jsparse.ops.relocation.operands import as_axis, as_integer, as_tensor
-from jsparse.ops.relocation.relocate import CoordinateMap, Relocation, Rows, relocate
+from jsparse.ops.relocation.relocate import Relocation, relocate
 from jsparse.ops.relocation.values import is_known, on_device
 from jsparse.ops.shaping.axes import expand_dims
 from jsparse.ops.shaping.reshaping import ravel

@@ -17,9 +17,11 @@ from jsparse.errors import NotYetSupportedError, ShapeError, short_repr, shorten
 from jsparse.formats import Format, Pattern
 from jsparse.formats.parse import NAMES, has_name
 from jsparse.ops.einsum import einsum
-from jsparse.ops.relocation.formats import affordable, default_in, lead_pattern, split_format
+from jsparse.ops.relocation.blocks import lead_pattern, split_format
+from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
+from jsparse.ops.relocation.formats import affordable, default_in
 from jsparse.ops.relocation.operands import as_integer, as_tensor
-from jsparse.ops.relocation.relocate import CoordinateMap, Relocation, Rows, relocate
+from jsparse.ops.relocation.relocate import Relocation, relocate
 from jsparse.ops.shaping.axes import expand_dims, squeeze
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor, dense_array, dense_levels

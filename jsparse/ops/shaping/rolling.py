@@ -10,8 +10,9 @@ from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 from jsparse.errors import ShapeError, shorten
 from jsparse.formats.set_operations import without_ranges
+from jsparse.ops.relocation.coordinate_map import Composed, CoordinateMap, Rows
 from jsparse.ops.relocation.operands import as_axes, as_integer, as_tensor
-from jsparse.ops.relocation.relocate import Composed, CoordinateMap, Relocation, Rows, relocate
+from jsparse.ops.relocation.relocate import Relocation, relocate
 from jsparse.ops.shaping.reshaping import Reshaped
 from jsparse.tensor.sparse_tensor import Axis, SparseLike, SparseTensor
 

@@ -14,7 +14,8 @@ from jsparse.base.limits import parse_nse
 from jsparse.convert.composed import to_plain
 from jsparse.errors import DTypeError, PatternError, ShapeError, short_repr
 from jsparse.formats import Pattern
-from jsparse.ops.surgery.selection import capacity_for, is_traced, parse_count, restrict, select_slots, slots_in_use
+from jsparse.ops.surgery.restrict import restrict
+from jsparse.ops.surgery.selection import capacity_for, is_traced, parse_count, select_slots, slots_in_use
 from jsparse.primitives.segments import largest
 from jsparse.tensor.composed import ComposedTensor
 from jsparse.tensor.leaves import check_leaves

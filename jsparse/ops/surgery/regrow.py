@@ -15,7 +15,8 @@ from jsparse.convert.dynamic_creation import assemble_tensor
 from jsparse.errors import DTypeError, PatternError, ShapeError, short_repr
 from jsparse.formats import Format, Pattern
 from jsparse.formats.build import index_dtype
-from jsparse.ops.surgery.selection import capacity_for, in_capacity, is_traced, parse_count, restrict, slots_in_use
+from jsparse.ops.surgery.restrict import restrict
+from jsparse.ops.surgery.selection import capacity_for, in_capacity, is_traced, parse_count, slots_in_use
 from jsparse.primitives.host import on_device
 from jsparse.primitives.routine import nonzero
 from jsparse.primitives.segments import largest

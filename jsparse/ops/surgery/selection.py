@@ -1,7 +1,4 @@
-"""Selects some stored entries of a tensor. The result is static if the entries are known, else dynamic.
-
-`A.restrict(B)`: moves the values of one tensor to the pattern of another.
-"""
+"""Selects some stored entries of a tensor. The result is static if the entries are known, else dynamic."""
 
 from __future__ import annotations
 
@@ -15,48 +12,15 @@ import numpy as np
 
 from jsparse.base.arrays import Array
 from jsparse.convert.dynamic_creation import assemble_tensor
-from jsparse.errors import PatternError, ShapeError, short_repr, shorten
+from jsparse.errors import PatternError
 from jsparse.formats import Format, Level, Pattern, PatternType
 from jsparse.formats.dynamic import sufficient_nse
 from jsparse.formats.levels import COMPRESSED
-from jsparse.notation.ellipsis import letters_of
-from jsparse.ops.einsum import contract
+from jsparse.ops.surgery.restrict import restrict
 from jsparse.primitives.host import on_device
 from jsparse.primitives.routine import expand, nonzero
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
-from jsparse.tensor.leaves import with_sound_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
-
-
-def restrict(self: SparseTensor, other: SparseTensor | Pattern | DynamicPattern) -> SparseTensor:
-    """Move the values of a tensor to another pattern: the result has exactly the stored entries of `other`.
-
-        >>> mu = mu.restrict(W)  # an optimizer's moments follow the parameters to their new pattern
-
-    Where this tensor stores nothing, the result is 0. Entries that `other` does not store are dropped. The result has
-    the format of `other`, is static or dynamic as `other` is, and is linear in the values of this tensor. The values of
-    `other` are ignored.
-
-    Args:
-        other: a tensor or a pattern of the same shape, in any format.
-
-    The dtype stays. Raises ShapeError for another shape, PatternError if `other` is neither a tensor nor a pattern.
-    """
-    self = with_sound_leaves(self, "A in A.restrict")
-    if not isinstance(other, SparseTensor | Pattern | DynamicPattern):
-        raise PatternError(
-            f"Expected a SparseTensor or a pattern, on which A.restrict(B) puts the values of A, but got "
-            f"{short_repr(other)}. Convert an array by jsparse.asarray."
-        )
-    if other.shape != self.shape:
-        raise ShapeError(
-            f"Expected B in A.restrict(B) to have the shape of A, {shorten(self.shape)}, but got "
-            f"{shorten(other.shape)}."
-        )
-    if not self.ndim:
-        return self
-    letters = letters_of(self.ndim)
-    return contract(f"{letters}->{letters}", self, out_format=other)
 
 
 def is_traced(*arrays: object) -> bool:
