@@ -133,7 +133,7 @@ def candidates_of(jsparse: Any, text: str, operands: list[Any]) -> Iterator[tupl
 
     kernels = jsparse.explain(text, *operands, out_format=out_format(text)).kernels
     kernel = next(kernel for kernel in kernels if kernel.plan is not None and kernel.plan.patterns)
-    given, patterns = kernel.plan.given, tuple(walk.stored for walk in kernel.work.spec.walks)
+    given, patterns = kernel.plan.given, tuple(walk.scheduler_pattern for walk in kernel.work.spec.walks)
     stands_innermost = candidates._stands_innermost
     candidates._stands_innermost = lambda *_: False  # includes loops without lanes
     prices = Prices(patterns)

@@ -15,7 +15,7 @@ LETTERS = "#7a8591"  # a grey that is read on white and on black: the grounds of
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """A figure of so many inches, with room for its labels."""
+    """Make a figure of this width and height in inches, with room for its labels."""
     return Figure(figsize=(width, height), dpi=150, layout="constrained")
 
 

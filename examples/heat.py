@@ -79,7 +79,7 @@ def search(G: jsparse.SparseTensor, start: jax.Array, measured: jax.Array, round
 def draw(path: Path, side: int, measured: np.ndarray, **conductivities: np.ndarray) -> None:
     """Draw one measured field of temperatures (nodes,) and conductivities (edges,) side by side.
 
-    Of the conductivities it draws those of horizontal edges, which cross the wall.
+    Only the horizontal edges are drawn, since these are the ones that cross the wall.
     """
     figure = new_figure(8.4, 2.9)
     first, *others = figure.subplots(1, 1 + len(conductivities))

@@ -173,7 +173,7 @@ class Memo(Generic[P, R]):
         return value
 
     def loosen(self, nbytes: int, newest: _Entry | None = None) -> None:
-        """Count so many bytes as loose, and remove entries until these take at most `LOOSE_BYTES`.
+        """Add to the number of loose bytes, and remove entries until it is at most `LOOSE_BYTES`.
 
         The newest entry stays, however large it is.
         """

@@ -84,8 +84,7 @@ def asarray(
     """
     if isinstance(x, Pattern | DynamicPattern | Composition):
         pattern = plain_pattern(x) if isinstance(x, Composition) else x
-        kind = int if dtype is None else parse_dtype(dtype, DTYPE_OF_NUMBERS)
-        x = SparseTensor._wrap(pattern.in_use(jnp.ones(pattern.nse, kind)), pattern)
+        x = of_ones(pattern, int if dtype is None else parse_dtype(dtype, DTYPE_OF_NUMBERS))
     if is_auto(format):
         tensor = asarray(x, dtype=dtype, nse=nse)
         chosen = choose_format(tensor, uses).convert(tensor)
@@ -115,6 +114,11 @@ def asarray(
     else:
         check_capacity(tensor.nse, nse, lambda: f"the slots of {tensor!r}")
     return tensor if dtype is None or tensor.dtype == dtype else tensor.astype(dtype)
+
+
+def of_ones(pattern: Pattern | DynamicPattern, dtype: DTypeLike = float) -> SparseTensor:
+    """Make a tensor of ones on a pattern. After an overflow, floats are NaN, and a program of other numbers fails."""
+    return SparseTensor._poison_on_overflow(pattern.in_use(jnp.ones(pattern.nse, dtype)), pattern)
 
 
 def _check_is_dense(x: object) -> None:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from jax.typing import ArrayLike
 
 from jsparse.base.arrays import Array, host_array
+from jsparse.convert.creation import of_ones
 from jsparse.errors import PatternError, ShapeError, short_repr, shorten
 from jsparse.formats import Format, Pattern
 from jsparse.ops.relocation.operands import as_tensor
@@ -34,12 +35,6 @@ def is_pattern(x: object) -> bool:
 def indices_of(graph: Graph) -> str:
     """Return a graph's index letters: i for targets, j for sources, and k for edges if repeated edges are kept."""
     return "ijk"[: len(graph.shape)]
-
-
-def of_ones(pattern: Pattern | DynamicPattern) -> SparseTensor:
-    """Make a tensor on a pattern, with weights of one in JAX's float."""
-    ones = jnp.ones(pattern.nse)
-    return SparseTensor(pattern.mask_invalid(ones), pattern)
 
 
 def as_graph(x: Any, what: str, *, square: bool = True, kept: bool = False) -> SparseTensor:

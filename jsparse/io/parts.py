@@ -79,9 +79,9 @@ def _part(shape: tuple[int, ...], entries: Mapping[str, np.ndarray], at: str) ->
     part = Part.of(format, pattern, slots, shape)
     if part.has_slots and not (isinstance(pattern, DynamicPattern) and pattern.has_overflowed):
         # Each entry is stored once, in a slot of its own.
-        known = pattern if isinstance(pattern, Pattern) else pattern.to_static()
-        *index, slots_of_entries = known.arrays
-        Pattern.of_arrays(known.shape[:-1], Format(known.format.levels[:-1]), index)
+        static = pattern if isinstance(pattern, Pattern) else pattern.to_static()
+        *index, slots_of_entries = static.arrays
+        Pattern.of_arrays(static.shape[:-1], Format(static.format.levels[:-1]), index)
         ordered = np.sort(slots_of_entries)
         repeated = ordered[1:][ordered[1:] == ordered[:-1]]
         if len(repeated):

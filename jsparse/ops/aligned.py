@@ -36,7 +36,7 @@ Sets: TypeAlias = tuple[frozenset[int], ...]
 _RESULT = "'result"  # a name that no tensor of a statement has
 
 
-def joined_pattern(text: str, indices: Indices, sets: PatternSets, shape: tuple[int, ...]) -> PlainPattern:
+def join_patterns(text: str, indices: Indices, sets: PatternSets, shape: tuple[int, ...]) -> PlainPattern:
     """Return the pattern of the points that all patterns of some set store. Dense levels store what no pattern has.
 
     Args:

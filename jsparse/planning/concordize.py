@@ -133,7 +133,7 @@ def _sortable(work: Term, on: PatternRef | None) -> Sortable | None:
         entries[key] += _inputs(work, n)
     if on is not None:
         entries |= dict.fromkeys(work.walk_of_result(on), 0)
-    return Sortable(problem, spec.stored, tuple(entries.values()))
+    return Sortable(problem, spec.scheduler_patterns, tuple(entries.values()))
 
 
 def _agree(work: Term, on: PatternRef | None, orders: Orders) -> bool:
@@ -141,7 +141,7 @@ def _agree(work: Term, on: PatternRef | None, orders: Orders) -> bool:
     walks = [walk for key, walk in work.walks_with(on).items() if key not in work.walks]
     of_operands = {n: work.walk_of(n) for n, x in enumerate(work.operands) if x.core is not None}
     walks += (_permute_walk(walk, orders[n]) if n in orders else walk for n, walk in of_operands.items())
-    return has_legal_order([walk.indices for walk in walks], [walk.stored for walk in walks])
+    return has_legal_order([walk.indices for walk in walks], [walk.scheduler_pattern for walk in walks])
 
 
 def _permute_walk(walk: PatternAccess, order: tuple[int, ...]) -> PatternAccess:

@@ -371,11 +371,11 @@ def _is_cheaper_on_pattern(entries: Entries, terms: Sequence[Term]) -> bool:
     """
     if not isinstance(entries.result, Pattern):
         return False
-    if FEWER * entries.result.nse > sum(walk.stored.nse for walk in entries.reached.walks):
+    if FEWER * entries.result.nse > sum(walk.scheduler_pattern.nse for walk in entries.reached.walks):
         return False
     fused = plan_of_entries(entries, terms)
     return fused.problem.cpu.appended * fused.cost.total > sum(
-        wide_accumulation_plan(problem_of(spec, term.kernel_dtypes), spec.stored).cost.total
+        wide_accumulation_plan(problem_of(spec, term.kernel_dtypes), spec.scheduler_patterns).cost.total
         for spec, term in zip(entries.specs, terms, strict=True)
     )
 

@@ -208,11 +208,11 @@ class Planner:
             if is_full and not is_step and not self.schedules:
                 self._forget(begun)
                 return self._on_full_pattern(terms[0], pattern)
-            known = _decide_place(concordant[0], assembly, is_step, begun.values, self.request.cpu)
-            if isinstance(known, PatternRef) and self._has_sparse_steps(begun):
+            decided_on = _decide_place(concordant[0], assembly, is_step, begun.values, self.request.cpu)
+            if isinstance(decided_on, PatternRef) and self._has_sparse_steps(begun):
                 self._forget(begun)
-                return self.compute([self._on_known(terms[0])], known, is_step)
-            on, assembly = (on, assembly) if known is NEW_PATTERN else (known, None)
+                return self.compute([self._on_known(terms[0])], decided_on, is_step)
+            on, assembly = (on, assembly) if decided_on is NEW_PATTERN else (decided_on, None)
         stored = tuple(term.store_on(self.text, on) for term in concordant)
         place: Output
         if on is None:

@@ -51,7 +51,7 @@ class OutputPattern:
     sizes: tuple[tuple[IndexVar, int], ...]
 
     @property
-    def stored(self) -> tuple[AnyPattern, ...]:
+    def scheduler_patterns(self) -> tuple[AnyPattern, ...]:
         """The patterns in the form that the scheduler reads."""
         return scheduler_patterns(self.walks)
 
@@ -114,7 +114,7 @@ def plan_assembly(reached: OutputPattern, order: tuple[IndexVar, ...]) -> Assemb
     listed = reached.term_plans()
     columns = sum(chosen.cost.work for chosen in listed)
     unsorted = sum(chosen.cost.work + chosen.cost.iterations for chosen in listed) + SORT * columns
-    ordered = plan_in_order(reached.problem(), reached.stored, order) if order else None
+    ordered = plan_in_order(reached.problem(), reached.scheduler_patterns, order) if order else None
     if ordered is not None and ordered.cost.total <= unsorted:
         return single_plan_assembly(reached, ordered)
     return AssemblyPlan(tuple(listed), reached.terms, False)

@@ -60,7 +60,7 @@ def batch_spec(operands: Operands, axes: Sequence[int | None], spec: Spec) -> tu
         if is_batched:
             _, arrays = move_batch_in_front(arrays, array_axes)
         moved_index += arrays
-    if not has_legal_order([walk.indices for walk in walks], [walk.stored for walk in walks]):
+    if not has_legal_order([walk.indices for walk in walks], [walk.scheduler_pattern for walk in walks]):
         return None
     grown = replace(spec, walks=tuple(walks), sizes=(*spec.sizes, (name, size)))
     moved, terms = [], []

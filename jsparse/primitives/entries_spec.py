@@ -126,6 +126,6 @@ class Entries:
 @memoize(maxsize=256)
 def entries_plan(work: Entries, dtypes: tuple[str, ...]) -> Plan:
     """The plan of the kernel that finds the entries and computes their values."""
-    chosen = plan_in_order(work.problem(dtypes), work.reached.stored, work.order, work.schedule)
+    chosen = plan_in_order(work.problem(dtypes), work.reached.scheduler_patterns, work.order, work.schedule)
     assert chosen is not None
     return chosen

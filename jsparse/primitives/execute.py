@@ -82,10 +82,10 @@ def _plan_tuned(planner: Callable[..., Plan], problem: Problem, spec: Spec, tune
     """Plan a problem with the schedule `tuned`, or without it if it is illegal."""
     if tuned is not None:
         with suppress(ScheduleError):
-            chosen = planner(problem, spec.stored, schedule=tuned)
+            chosen = planner(problem, spec.scheduler_patterns, schedule=tuned)
             build_loops(chosen.problem, chosen.schedule)  # its steps may be illegal for these patterns
             return chosen
-    return planner(problem, spec.stored, schedule=spec.schedule)
+    return planner(problem, spec.scheduler_patterns, schedule=spec.schedule)
 
 
 def execute(*operands: Any, spec: Spec) -> jax.Array:

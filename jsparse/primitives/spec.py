@@ -76,7 +76,7 @@ class PatternAccess:
             check_shape(array, (*lead, length), dtype, f"{what} in {text}")
 
     @property
-    def stored(self) -> AnyPattern:
+    def scheduler_pattern(self) -> AnyPattern:
         """The pattern in the form that the scheduler reads.
 
         Transposed indices of batched patterns are left out, since each member of the batch would need its own gather.
@@ -111,7 +111,7 @@ class Spec:
     schedule: Schedule | None = None
 
     @property
-    def stored(self) -> tuple[AnyPattern, ...]:
+    def scheduler_patterns(self) -> tuple[AnyPattern, ...]:
         """The patterns in the form that the scheduler reads."""
         return scheduler_patterns(self.walks)
 
@@ -240,7 +240,7 @@ def scheduler_patterns(walks: Sequence[PatternAccess]) -> tuple[AnyPattern, ...]
 def _with_pointers(number: int, walks: Sequence[PatternAccess]) -> AnyPattern:
     pattern = walks[number].pattern
     if not isinstance(pattern, Pattern):
-        return walks[number].stored
+        return walks[number].scheduler_pattern
     others, levels = {v for n, walk in enumerate(walks) if n != number for v in walk.indices}, pattern.format.levels
     located = [v for v, level in zip(walks[number].indices, levels, strict=True) if not level.unique and v in others]
     if not located or not levels[-1].unique:
@@ -276,6 +276,8 @@ def problem_of(spec: Spec, dtypes: tuple[str, ...]) -> Problem:
     known = dict(spec.sizes)
     walks = tuple((*walk.lead, *walk.indices) for walk in spec.walks)
     variables = dict.fromkeys((*assignment.variables(), *(v for walk in walks for v in walk)))
-    patterns = tuple(storage_type(p, len(walk.lead)) for p, walk in zip(spec.stored, spec.walks, strict=True))
+    patterns = tuple(
+        storage_type(p, len(walk.lead)) for p, walk in zip(spec.scheduler_patterns, spec.walks, strict=True)
+    )
     sizes = tuple((v, known[v]) for v in variables)
     return problem_of_product(assignment, tensors, patterns, sizes, walks, spec.semiring, spec.mask)

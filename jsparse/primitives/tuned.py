@@ -69,7 +69,7 @@ def look_up_schedule(spec: Spec, dtypes: tuple[str, ...]) -> Schedule | None:
         return None
     if search is None:
         return _load_schedule(spec, dtypes, config.generator)
-    kernel = problem_of(spec, dtypes), spec.stored
+    kernel = problem_of(spec, dtypes), spec.scheduler_patterns
     key = key_of(*kernel)
     search.kernels[key] = kernel
     return search.schedules.get(key)
@@ -80,7 +80,7 @@ def _load_schedule(spec: Spec, dtypes: tuple[str, ...], backend: str) -> Schedul
     linker = BACKENDS[backend].linker
     if linker is None:
         return None
-    key = key_of(problem_of(spec, dtypes), spec.stored)
+    key = key_of(problem_of(spec, dtypes), spec.scheduler_patterns)
     stored = cache.load(key, linker)
     text = "" if stored is None else stored.object_code.decode(errors="replace")
     if jax.process_count() > 1:  # JAX compares the programs of a job's processes as text

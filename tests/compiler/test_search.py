@@ -51,7 +51,10 @@ def problems(seed):
     for work in found.plan.sums:
         for term in work.terms:
             if term.spec is not None:
-                yield problem_of(term.spec, term.kernel_dtypes), tuple(walk.stored for walk in term.spec.walks)
+                yield (
+                    problem_of(term.spec, term.kernel_dtypes),
+                    tuple(walk.scheduler_pattern for walk in term.spec.walks),
+                )
 
 
 @pytest.mark.sampled(3)

@@ -43,6 +43,15 @@ def test_ones(name):
     assert jsparse.asarray(P, format="coo").format.name == "coo"
 
 
+def test_after_an_overflow_floats_are_nan_and_others_fail():
+    P = jax.jit(lambda x: jsparse.asarray(x, dynamic=True, nse=2))(MASK.astype(np.float32)).pattern
+    assert P.overflowed
+    assert jnp.isnan(P.astype("float32").values).all()
+    for use in (jsparse.asarray, lambda P: P * 2.0, lambda P: P.todense()):
+        with pytest.raises(jsparse.PatternError, match="at most nse=2"):
+            use(P)
+
+
 def test_inside_jit():
     P = PATTERNS["dynamic"]
     np.testing.assert_array_equal(jax.jit(lambda P: (P * 3).todense())(P), 3 * MASK)

@@ -37,14 +37,14 @@ def assemblies(
     order = entries.order if entries is not None and rng.random() < 0.5 else order
     if entries is not None and rng.random() < 0.7:
         problem = entries.problem(entries.dtypes([array for of_term in factors for array in of_term]))
-        chosen = plan_in_order(problem, reached.stored, order)
+        chosen = plan_in_order(problem, reached.scheduler_patterns, order)
         if chosen is not None:
             yield (
                 "entries with values",
                 _varied(chosen, reached, problem, _named(problem, reached, factors), rng, level),
             )
             return
-    chosen = plan_in_order(reached.problem(), reached.stored, order) if reached.kept else None
+    chosen = plan_in_order(reached.problem(), reached.scheduler_patterns, order) if reached.kept else None
     if chosen is not None and rng.random() < 0.7:
         yield "entries in order", _varied(chosen, reached, chosen.given, {}, rng, level)
         return

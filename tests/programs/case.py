@@ -90,7 +90,7 @@ class Case:
     @property
     def stored(self) -> list[Pattern]:
         """The patterns of the given problem."""
-        return list(self.spec.stored)
+        return list(self.spec.scheduler_patterns)
 
     @property
     def relayouts(self) -> list[Relayout]:

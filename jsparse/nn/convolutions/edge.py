@@ -10,9 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.convert.creation import of_ones
 from jsparse.errors import ShapeError, shorten
 from jsparse.formats import Pattern
-from jsparse.graph.graphs import Graph, indices_of, of_ones, one_of
+from jsparse.graph.graphs import Graph, indices_of, one_of
 from jsparse.nn.aggregation import counts
 from jsparse.nn.convolutions.gin import check_widths, first, rest, two_layers
 from jsparse.nn.layer import Arrays, Layer, Parameter, pair

@@ -12,9 +12,10 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jsparse.base.memo import memoize
+from jsparse.convert.creation import of_ones
 from jsparse.errors import ShapeError, short_repr, shorten
 from jsparse.formats import Format, Pattern
-from jsparse.graph.graphs import Graph, of_ones
+from jsparse.graph.graphs import Graph
 from jsparse.nn.layer import Arrays, Layer, check_sizes
 from jsparse.nn.operands import Features, dense_array, floating, pattern_of_graph, plus_bias, product, wide
 from jsparse.ops.attention.dropout import check_rate

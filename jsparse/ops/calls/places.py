@@ -28,7 +28,7 @@ from jsparse.formats import Pattern
 from jsparse.notation import Access, IndexVar, Product, Statement
 from jsparse.notation.background import dense_background
 from jsparse.notation.statement import Call
-from jsparse.ops.aligned import joined_pattern, same_pattern
+from jsparse.ops.aligned import join_patterns, same_pattern
 from jsparse.ops.calls.operands import Operands, Place
 from jsparse.ops.calls.support import supports
 from jsparse.planning.signature import OutFormat, PatternRef, is_sparse, pattern_of, places_of
@@ -107,7 +107,7 @@ class Places:
         stored = tuple(tuple(map(self._stored, sorted(chosen))) for chosen in sets)
         used = [v for patterns in stored for _, indices in patterns for v in indices]
         indices = tuple(dict.fromkeys((*used, *call.variables())))
-        pattern = joined_pattern(self.operands.text, indices, stored, self.operands.shape(indices))
+        pattern = join_patterns(self.operands.text, indices, stored, self.operands.shape(indices))
         return Place(indices, pattern, frozenset.intersection(*sets))
 
     def _stored(self, number: int) -> tuple[Pattern | DynamicPattern, tuple[IndexVar, ...]]:

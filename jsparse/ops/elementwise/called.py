@@ -25,7 +25,7 @@ from jsparse.notation.background import ABSENT, UNKNOWN, Background, background,
 from jsparse.ops.aligned import (
     Sets,
     call_function,
-    joined_pattern,
+    join_patterns,
     of_numbers,
     poison_if_overflowed,
     row_of,
@@ -89,13 +89,13 @@ def apply_elementwise(
         at_nothing = _background(function, tuple(numbers))
         if is_zero(at_nothing):
             aligned = [x.todense().reshape(()) if alone else x for alone, x in zip(is_number, converted, strict=True)]
-            return _on_joined_pattern(function, what, aligned, numbers, shape)
+            return _apply_on_union(function, what, aligned, numbers, shape)
     if is_small or not any(_shape(x) == shape for x in converted if not isinstance(x, SparseTensor)):
         raise dense_background(what, at_nothing, advice() + _cause(converted, numbers), shape)
     return row.function(*(x.todense() if isinstance(x, SparseTensor) else x for x in converted))
 
 
-def _on_joined_pattern(
+def _apply_on_union(
     function: str, what: str, operands: Sequence[Any], numbers: Sequence[Background], shape: tuple[int, ...]
 ) -> SparseTensor:
     """Apply a function, which is 0 where nothing is stored, to operands that broadcast to `shape`."""
@@ -118,7 +118,7 @@ def _on_joined_pattern(
     sets = tuple(tuple(patterns[n] for n in sorted(chosen)) for chosen in supports)
     used = [own for stored in sets for _, own in stored] + [own for *_, own in aligned]
     indices = tuple(dict.fromkeys(v for own in used for v in own))
-    pattern = joined_pattern(what, indices, sets, tuple(sizes[v] for v in indices))
+    pattern = join_patterns(what, indices, sets, tuple(sizes[v] for v in indices))
     arrays = [values_at(what, Access(name, own), x, indices, pattern) if own else x for name, x, own in aligned]
     values = jit_map(call_function, pattern, *arrays, name=function, what=what)
     values = poison_if_overflowed(values, pattern, (own for own, _ in patterns))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import jax
 from jax.typing import DTypeLike
 
-from jsparse.convert.creation import asarray
+from jsparse.base.arrays import parse_dtype
+from jsparse.convert.creation import of_ones
 from jsparse.formats.pattern import Pattern
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
@@ -17,9 +18,9 @@ def todense(self: Pattern | DynamicPattern) -> jax.Array:
     >>> jsparse.pattern.causal(3).todense().astype(int).tolist()
     [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
 
-    Raises ShapeError if the array is too large for memory.
+    Raises ShapeError if the array is too large for memory, PatternError if the pattern has overflowed.
     """
-    return asarray(self, dtype=bool).todense()
+    return of_ones(self, bool).todense()
 
 
 def astype(self: Pattern | DynamicPattern, dtype: DTypeLike) -> SparseTensor:
@@ -30,7 +31,7 @@ def astype(self: Pattern | DynamicPattern, dtype: DTypeLike) -> SparseTensor:
 
     Raises DTypeError if `dtype` is no dtype of numbers.
     """
-    return asarray(self, dtype=dtype)
+    return of_ones(self, parse_dtype(dtype, "a dtype of numbers for astype"))
 
 
 def multiply(self: Pattern | DynamicPattern, x: TensorLike) -> SparseTensor:
@@ -40,6 +41,6 @@ def multiply(self: Pattern | DynamicPattern, x: TensorLike) -> SparseTensor:
         [2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
 
     A sparse `x` is 0 where it stores nothing, and the result is on the intersection. The result has the dtype of `x`.
-    Raises ShapeError for an array whose shape does not broadcast to the pattern's.
+    Raises ShapeError for an array whose shape does not broadcast to the pattern's, PatternError after an overflow.
     """
-    return asarray(self, dtype=bool) * x
+    return of_ones(self, bool) * x

@@ -96,10 +96,10 @@ def _einsum(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequenc
         raise ChainError("a product has only literal factors")
     factors = [x if isinstance(x, Number) else read(drafts, x, terms.nodes_of(term)) for x, term in pairs]
     value = product_of(spec.semiring.multiply, tuple(factors))
-    found = _add(drafts, equation, terms.nodes_of(spec.result), value, spec.semiring.add, terms.walks)
+    sums = _add(drafts, equation, terms.nodes_of(spec.result), value, spec.semiring.add, terms.walks)
     if spec.result.on is not None:
-        drafts.zeros.add(found.tensor)
-    return [found]
+        drafts.zeros.add(sums.tensor)
+    return [sums]
 
 
 class _Terms:

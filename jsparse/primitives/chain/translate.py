@@ -85,7 +85,7 @@ class Chain:
     @property
     def is_reordered(self) -> bool:
         """Whether loops walk a pattern in an order other than its storage order."""
-        return any(used != walk.stored for used, walk in zip(self.stored, self.walks, strict=True))
+        return any(used != walk.scheduler_pattern for used, walk in zip(self.stored, self.walks, strict=True))
 
 
 @memoize_weakly
@@ -203,12 +203,12 @@ class _Named:
         problem = Problem(
             statements,
             (*targets, *self.operands.values()),
-            tuple(storage_type(walk.access.stored, len(walk.lead)) for walk in used),
+            tuple(storage_type(walk.access.scheduler_pattern, len(walk.lead)) for walk in used),
             tuple((name, variables.sizes[node]) for node, name in self.names.items()),
             tuple(tuple(map(self.name, (*walk.lead, *walk.levels))) for walk in used),
             temporaries=tuple(draft.tensor for draft in self.statements if draft.tensor not in self.written),
         )
-        problem, stored = in_shared_order(problem, [walk.access.stored for walk in used], is_whole)
+        problem, stored = in_shared_order(problem, [walk.access.scheduler_pattern for walk in used], is_whole)
         return Chain(
             problem,
             tuple(walk.access for walk in used),
