@@ -93,6 +93,10 @@ def read_npz(limit: Limit, dtype: np.dtype | None) -> SparseTensor:
         ) from error
 
 
+SCIPY_INDEX = dict.fromkeys(("bsr", "csc", "csr"), ("indices", "indptr")) | {"dia": ("offsets",)}
+"""The index arrays of SciPy's formats but coo, in the order in which their constructors take them."""
+
+
 def read_scipy(limit: Limit) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]] | None:
     """Read the coordinates (ndim, n), the values (n,) and the shape of an array that `scipy.sparse.save_npz` wrote.
 
@@ -105,16 +109,14 @@ def read_scipy(limit: Limit) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]] |
         entries = _unpack(limit)
         kind = entries["format"].item()
         kind = kind.decode() if isinstance(kind, bytes) else kind
-        parts: tuple[Any, ...]
-        if kind in ("csr", "csc", "bsr"):
-            parts = (entries["data"], entries["indices"], entries["indptr"])
-        elif kind == "coo":
-            parts = (entries["data"], entries["coords"] if "coords" in entries else (entries["row"], entries["col"]))
+        if kind == "coo":
+            index: tuple[Any, ...] = (entries["coords"] if "coords" in entries else (entries["row"], entries["col"]),)
         else:
-            parts = (entries["data"], entries["offsets"])
-        matrix = getattr(scipy.sparse, f"{kind}_array")(parts, shape=tuple(map(int, entries["shape"])))
-        if kind in ("csr", "csc", "bsr"):
-            matrix.check_format(full_check=True)  # its loops in C trust the pointers
+            index = tuple(entries[name] for name in SCIPY_INDEX[kind])
+        make = getattr(scipy.sparse, f"{kind}_array")
+        matrix = make((entries["data"], *index), shape=tuple(map(int, entries["shape"])))
+        if "indptr" in entries:
+            matrix.check_format(full_check=True)  # SciPy's loops in C trust the pointers
         entries_of = matrix.tocoo()
     except (FileFormatError, MemoryError):
         raise
