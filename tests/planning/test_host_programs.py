@@ -52,7 +52,8 @@ def array(x):
 
 
 def plans():
-    return len(planned._of_einsum.known) + len(planned._of_statement.known)
+    """The plans that memos have. Those made later are `plans() - before`, whatever was evicted for them."""
+    return {entry.number for memo in (planned._of_einsum, planned._of_statement) for entry in [*memo.known.values()]}
 
 
 @pytest.mark.sampled(3)
@@ -101,7 +102,7 @@ def test_a_kind_is_planned_once():
         before = plans()
         for pair in pairs[1:]:
             compute(*pair, x)
-        assert plans() == before, name
+        assert not plans() - before, name
 
 
 def test_operands_that_come_back_get_a_plan_of_their_own():
@@ -111,9 +112,9 @@ def test_operands_that_come_back_get_a_plan_of_their_own():
     before = plans()
     for _ in range(MEETINGS):
         a @ b
-    assert plans() == before
+    assert not plans() - before
     a @ b
-    assert plans() == before + 1
+    assert len(plans() - before) == 1
 
 
 def test_a_result_that_lies_on_an_operand_by_chance():
