@@ -59,6 +59,8 @@ OF_ALL: dict[str, Find] = {
     "todense": _at("ops.elementwise.operators.todense"),
     "toarray": _at("ops.elementwise.operators.todense"),
     "to_scipy": _at("convert.scipy_sparse.to_scipy"),
+    "to_torch": _at("convert.dlpack.to_torch"),
+    "to_cupyx": _at("convert.dlpack.to_cupyx"),
     "conj": _at("ops.elementwise.operators.conj"),
     "dot": _at("ops.dot.dot"),
     "multiply": _at("ops.elementwise.operators.multiply"),

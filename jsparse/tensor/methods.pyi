@@ -12,10 +12,12 @@ from typing import Any
 import jax
 import numpy as np
 import numpy.typing as npt
+from cupyx.scipy.sparse import coo_matrix, csc_matrix, csr_matrix
 from jax.experimental.sparse import BCOO, BCSR
 from jax.typing import ArrayLike, DTypeLike
 from matplotlib.axes import Axes
 from scipy.sparse import sparray
+from torch import Tensor
 
 from jsparse.formats import Format, Pattern
 from jsparse.formats.composed import ComposedFormat
@@ -33,6 +35,8 @@ class TensorMethods:
         from jsparse.convert.conversion import asformat as asformat
         from jsparse.convert.conversion import dynamic as dynamic
         from jsparse.convert.conversion import with_transpose as with_transpose
+        from jsparse.convert.dlpack import to_cupyx as to_cupyx
+        from jsparse.convert.dlpack import to_torch as to_torch
         from jsparse.convert.jax_sparse import to_bcoo as to_bcoo
         from jsparse.convert.jax_sparse import to_bcsr as to_bcsr
         from jsparse.convert.scipy_sparse import to_scipy as to_scipy
@@ -93,6 +97,8 @@ class TensorMethods:
         def todense(self) -> jax.Array: ...
         def toarray(self) -> jax.Array: ...
         def to_scipy(self) -> sparray: ...
+        def to_torch(self) -> Tensor: ...
+        def to_cupyx(self) -> csr_matrix | csc_matrix | coo_matrix: ...
         def conj(self) -> SparseTensor: ...
         def dot(self, b: TensorLike) -> SparseTensor | jax.Array: ...
         def multiply(self, other: TensorLike) -> SparseTensor | jax.Array: ...
