@@ -388,3 +388,12 @@ def test_coordinates_that_jax_would_cut_are_refused(monkeypatch):
     monkeypatch.setattr(join, "MOST_KNOWN", 4)
     with jsparse.config(backend=PORTABLE), pytest.raises(jsparse.DTypeError, match="Expected coordinates that int32"):
         jax.jit(lambda A, B: jsparse.einsum("ik,il->", A, B, out_format="dense"))(A, B)
+
+
+def test_entries_of_coo_need_no_running_sums():
+    """They have one parent. A running maximum carries coordinates over padding, and one scatter adds the rows."""
+    A = jsparse.random(jax.random.key(0), (20, 30), density=0.2, format="coo").dynamic(200)
+    traced = jax.jit(lambda A, x: A @ x).trace(A, jnp.ones((30, 8)))
+    text = traced.lower(lowering_platforms=("tpu",)).as_text()
+    assert "cumsum" not in text
+    assert text.count("call @cummax(") == 1

@@ -93,6 +93,8 @@ def parents_of(pointers: jax.Array, parents: int, count: int) -> jax.Array:
     dtype = pointers.dtype
     if parents == 0 or count == 0:
         return jnp.zeros(count, dtype)
+    if parents == 1:  # the entries of coo follow a single parent, and a comparison is cheaper than running sums
+        return (lax.iota(dtype, count) >= jnp.clip(pointers[1], 0, count)).astype(dtype)
     ends = lax.cummax(jnp.clip(pointers[1 : parents + 1], 0, count))
     return lax.cumsum(jnp.zeros(count, dtype).at[ends].add(1, mode="drop", indices_are_sorted=True))
 
