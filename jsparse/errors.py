@@ -60,7 +60,7 @@ def point_at(text: str, start: int, length: int = 1) -> str:
 
 
 class JsparseError(Exception):
-    """The base class of jsparse's errors. A message says what was expected, what it got, where, and what to do.
+    """The base class of jsparse's errors. A message says what was expected, what came instead, where, and what to do.
 
         >>> try:
         ...     A @ jnp.ones(3)
@@ -68,7 +68,7 @@ class JsparseError(Exception):
         ...     print(error)
         Expected the last dimension of the left operand of @ ...
 
-    Messages shorten the values that they quote. This class also limits the whole message, to less than a screen.
+    Messages shorten the values that they quote. This class also keeps the whole message shorter than a screen.
     """
 
     def __init__(self, *args: object) -> None:

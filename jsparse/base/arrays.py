@@ -95,7 +95,7 @@ def host_array(x: Any, expected: str, dtype: np.dtype | None = None) -> np.ndarr
     """Convert `x` to a numpy array, which `cast` can then convert to a requested `dtype`.
 
     Raises DTypeError, with `expected` in its message, if `x` does not hold numbers or is a masked array, whose masked
-    elements are no numbers. Raises IntegerRangeError for Python numbers out of the range of a requested integer dtype.
+    elements are not numbers. Raises IntegerRangeError for Python numbers out of the range of a requested integer dtype.
     """
     _check_readable(x, expected)
     try:
@@ -232,8 +232,8 @@ def _check_readable(x: Any, expected: str) -> None:
     check_alive(x, expected)
     if is_masked(x):
         raise DTypeError(
-            f"Expected {expected}, but got a masked array of numpy, whose masked elements are no numbers. Convert it "
-            f"by .filled(0), or by .filled(jnp.nan), before."
+            f"Expected {expected}, but got a masked array of numpy, whose masked elements are not numbers. Convert it "
+            "by .filled(0), or by .filled(jnp.nan), before."
         )
 
 
@@ -293,6 +293,6 @@ def _no_array(x: Any, expected: str, error: Exception) -> DTypeError:
             f"({shorten(error, 160)}). Pass a wider dtype, or floats."
         )
     return DTypeError(
-        f"Expected {expected}, but got a {shorten(kind)}, which is no array ({shorten(error, 160)}). Convert it to "
-        f"an array of numbers, or by jsparse.asarray."
+        f"Expected {expected}, but got a {shorten(kind)}, which is not an array ({shorten(error, 160)}). Convert it to "
+        "an array of numbers, or by jsparse.asarray."
     )

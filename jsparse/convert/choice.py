@@ -67,7 +67,7 @@ class FormatChoice:
         uses: for each use the number of columns of X in A X.
         empty_rows: the share of rows without entries.
         fills: what square blocks of each side that divides the shape would hold.
-        considered: the formats with their prices. The first one is csr (csf, if the tensor is no matrix).
+        considered: the formats with their prices. The first one is csr (csf if the tensor is not a matrix).
         chosen: the chosen one.
     """
 
@@ -118,13 +118,13 @@ def choose_format(A: SparseTensor, uses: Sequence[int] = DEFAULT_USES) -> Format
         >>> jsparse.choose_format(A, uses=[64]).chosen.name
         'bsr(8, 8)'
 
-    It considers csr, dcsr, blocks of 3, 4, 8, 16 and 32 rows and columns (dbsr, if few rows have any), such blocks
-    together with csr, and dense levels for a matrix that is nearly half full. Tensors whose rank is not 2 get the
-    default format. `print` shows the facts and the estimated costs. The decision takes less time than a conversion.
+    It considers csr, dcsr, blocks of 3, 4, 8, 16 and 32 rows and columns (dbsr if few rows have any), sums of such
+    blocks and csr, and dense levels for a matrix that is nearly half full. Tensors whose rank is not 2 get the default
+    format. `print` shows the facts and the estimated costs. The decision takes less time than a conversion.
 
     Args:
         A: a tensor with a static pattern. Its values are not read.
-        uses: how A is used: for each use the number of columns of X, 1 for a vector.
+        uses: for each use of A, the number of columns of X; 1 for a vector.
 
     Raises ShapeError unless `uses` holds integers of at least 1, NotYetSupportedError for a dynamic pattern.
     """
@@ -133,7 +133,7 @@ def choose_format(A: SparseTensor, uses: Sequence[int] = DEFAULT_USES) -> Format
     except TypeError:
         columns = ()
     if not columns or min(columns) < 1:
-        raise ShapeError(f"Expected numbers of columns of at least 1 in uses=, but got {short_repr(uses)}.")
+        raise ShapeError(f"Expected uses= to hold numbers of columns, each at least 1, but got {short_repr(uses)}.")
     if not isinstance(A, SparseTensor):
         raise DTypeError(f"Expected a SparseTensor for choose_format, but got a {type(A).__name__}.")
     advice = "Convert it before jit, or name a format, such as A.asformat('csr')."
@@ -141,7 +141,7 @@ def choose_format(A: SparseTensor, uses: Sequence[int] = DEFAULT_USES) -> Format
 
 
 def choose_for_result(place: object, dtype: np.dtype, semiring: Semiring, shown: str) -> FormatChoice | None:
-    """Choose a format for a result with these entries; None to leave it as it is, since it is no matrix.
+    """Choose a format for a result with these entries; None to leave it as it is, because it is not a matrix.
 
     Formats with fill are only considered if the semiring's zero is the 0 that fills blocks. Raises NotYetSupportedError
     for a dynamic pattern, whose result `shown` computes.
@@ -167,8 +167,8 @@ def _in_default_format(place: object, what: object, advice: str) -> Pattern:
         place = plain_pattern(place)
     if not isinstance(place, Pattern):
         raise NotYetSupportedError(
-            f"Expected a static pattern, since 'auto' chooses a format by the entries, but only the program knows the "
-            f"entries of {what}. {advice}"
+            "Expected a static pattern, because 'auto' looks at the entries to choose a format, but only the program "
+            f"knows the entries of {what}. {advice}"
         )
     return relayout_to(place, default_format(place.ndim)).target
 

@@ -56,7 +56,7 @@ def to_plain(tensor: ComposedTensor) -> SparseTensor:
 
 
 def composition_of(x: object) -> Composition | None:
-    """The composition of an argument `out_format`; None if it is no composed tensor and no composition."""
+    """The composition of an argument `out_format`; None if it is not a composed tensor and no composition."""
     return x.pattern if isinstance(x, ComposedTensor) else x if isinstance(x, Composition) else None
 
 
@@ -80,7 +80,7 @@ def in_composed_format(tensor: SparseTensor, out_format: object) -> SparseTensor
 def with_values(self: ComposedTensor, values: ArrayLike) -> ComposedTensor:
     """A tensor with this composition and other values, of shape (nse,) and any numeric dtype. Padding becomes 0.
 
-    Raises ShapeError for another shape, DTypeError if the values are no numbers.
+    Raises ShapeError for another shape, DTypeError if the values are not numbers.
     """
     tensor = ComposedTensor(values, self.pattern)
     if self.is_dynamic:

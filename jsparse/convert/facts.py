@@ -6,8 +6,8 @@ number of multiply-adds of a product of csr that would take as long:
     elements · share · (ENTRY + n)  +  rows visited · ROW  +  rows · n · WRITE        for n columns of X
 
 The constants are rounded, and chosen by hand: they follow times that were measured on two cores of an AMD EPYC, beside
-other load, for matrices of 10⁵ to 10⁶ entries in 1,000 to 130,000 rows. `benchmarks/formats.py` compares the
-choice with times.
+other load, for matrices of 10⁵ to 10⁶ entries in 1,000 to 130,000 rows. `benchmarks/formats.py` compares the choice
+with times.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def from_scipy(x: Any, format: Format, dtype: np.dtype | None = None) -> tuple[P
     and duplicates are summed, without rounding before the caller converts the sums to `dtype`.
 
     Raises PatternError if the index arrays and the data of `x` do not fit each other, and locates the fault in one of
-    them; DTypeError if the values are no numbers.
+    them; DTypeError if the values are not numbers.
     """
     shape = parse_shape(x.shape, format)
     try:

@@ -24,7 +24,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.errors import PatternError, shorten
 from jsparse.formats.build import index_dtype
 
-_UNSORTED = 4  # the bit of `_native.faults` for entries out of order or repeated, which is no error here
+_UNSORTED = 4  # the bit of `_native.faults` for entries out of order or repeated, which is not an error here
 
 _Entries = tuple[Sequence[np.ndarray], np.ndarray]  # coordinates by dimension, and values
 

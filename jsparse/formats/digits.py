@@ -86,7 +86,7 @@ class Blocks:
     The space of levels has one dimension for each level: level n stores its dimension n. There, every tensor in this
     format is a tensor in a plain format.
 
-    Raises FormatError if the digits of a dimension are no mixed radix, or a dimension has no level.
+    Raises FormatError if the digits of a dimension are not mixed radix, or a dimension has no level.
     """
 
     levels: tuple[DigitLevel, ...]

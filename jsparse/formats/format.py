@@ -112,7 +112,7 @@ class Format:
 
     @staticmethod
     def plain(spec: "Format | ComposedFormat | str", ndim: int) -> "Format":
-        """The format that `spec` denotes, as `of` gives it, for operations that make no composed tensors.
+        """The format that `spec` denotes, as `of` does, for operations that do not make composed tensors.
 
             >>> jsparse.Format.plain("csr", 2) == jsparse.Format.of("csr", 2)
             True
@@ -134,7 +134,7 @@ class Format:
         >>> jsparse.Format.dense(2, order=(1, 0)).notation
         '(i, j) -> (j : dense, i : dense)'
 
-        Raises FormatError if `order` is no permutation.
+        Raises FormatError if `order` is not a permutation.
         """
         return Format(tuple(Level(DENSE, dim) for dim in (range(ndim) if order is None else order)))
 
@@ -263,7 +263,7 @@ class Format:
         >>> jsparse.Format.of("csr", 2).transposed((1, 0)).name
         'csc'
 
-        Raises FormatError if `axes` is no permutation.
+        Raises FormatError if `axes` is not a permutation.
         """
         return _transposed(self, permutation(axes, self.ndim))
 
@@ -323,7 +323,8 @@ def _of_text(text: str, ndim: int) -> Format | ComposedFormat:
 def _by_name(name: str, arguments: str | None, ndim: int) -> Format | ComposedFormat:
     if name == AUTO:
         raise FormatError(
-            "Expected a format, but got auto, which is chosen by the entries of a tensor. Write A.asformat('auto'), "
+            "Expected a format, but got auto, which looks at the entries of a tensor to choose one. Write "
+            "A.asformat('auto'), "
             "jsparse.asarray(x, format='auto'), or out_format='auto' in einsum and evaluate."
         )
     composed = find_format(name, arguments, ndim)

@@ -76,7 +76,7 @@ def from_edges(
             layers take such a graph, `A.sum(2)` adds up its repeated edges, and `coalesce` reduces their features, too.
 
     Returns a tensor of the dtype of the weights, or of JAX's float for means of integers. Raises ShapeError (shapes of
-    the arguments; both or none of `nodes` and `shape`; other `duplicates`), PatternError (nodes that are no integers,
+    the arguments; both or none of `nodes` and `shape`; other `duplicates`), PatternError (nodes that are not integers,
     or out of range; more edges than `nse`), FormatError.
     """
     if (nodes is None) == (shape is None):

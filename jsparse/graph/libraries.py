@@ -40,8 +40,8 @@ def from_networkx(
         format, duplicates: as in `from_edges`. If repeated edges are kept, edge n is `list(G.edges)[n]`, and the
             reverse directions of undirected edges follow, in the same order.
 
-    Returns a tensor of shape (nodes, nodes). Raises DTypeError if `G` is no graph of networkx, or for weights that are
-    no numbers; FormatError for an unsuitable format.
+    Returns a tensor of shape (nodes, nodes). Raises DTypeError if `G` is not a graph of networkx, or for weights that
+    are no numbers; FormatError for an unsuitable format.
     """
     if not (hasattr(G, "is_directed") and hasattr(G, "is_multigraph") and hasattr(G, "edges")):
         raise DTypeError(
@@ -71,7 +71,7 @@ def _weights(numbers: list[float], dtype: DTypeLike) -> np.ndarray:
         return np.array(numbers, dtype).reshape(len(numbers))
     except (TypeError, ValueError) as error:
         raise DTypeError(
-            f"Expected edges of networkx whose weights are numbers, but they are no array of {short_repr(dtype)}. "
+            f"Expected edges of networkx whose weights are numbers, but they are not an array of {short_repr(dtype)}. "
             "Pass weight= the name of another attribute, or weight=None for weights of 1."
         ) from error
 

@@ -47,8 +47,8 @@ def negative_sampling(
             Inside jit pass a dynamic graph as an argument, as for `sample_neighbors`.
         num_neg_samples: the number of pairs, or as a float, the number of pairs for each stored entry; by default one
             pair for each stored entry.
-        bipartite: whether sources and targets are two sets of nodes, so that a pair of equal indices is no self-loop;
-            by default True if the graph is not square. If False, self-loops are never drawn.
+        bipartite: whether sources and targets are two sets of nodes, so that a pair of equal indices is not a
+            self-loop; by default True if the graph is not square. If False, self-loops are never drawn.
         force_undirected: draw half as many pairs that have no edge in either direction, and give both directions of
             each: first all pairs in one direction, then all in the other.
 
@@ -56,7 +56,7 @@ def negative_sampling(
     there are fewer pairs without an edge, all are found. For a static graph outside jit, the result is then shorter;
     otherwise it is filled up with the numbers of sources and of targets, which are out of range.
 
-    Raises ShapeError for invalid numbers and if the graph is no matrix, PatternError for a large static graph inside
+    Raises ShapeError for invalid numbers and if the graph is not a matrix, PatternError for a large static graph inside
     jit, DTypeError for dense arrays.
     """
     graph = as_graph(A, "negative_sampling", square=False)
@@ -101,7 +101,7 @@ def batched_negative_sampling(
     `num_neg_samples` of them; for a float, the float times the batch's capacity in entries. Where a graph has too few
     pairs without an edge, and in padding, both elements are the number of all nodes, which is out of range.
 
-    Raises ShapeError for an invalid number, DTypeError if `batch` is no batch.
+    Raises ShapeError for an invalid number, DTypeError if `batch` is not a batch.
     """
     if not isinstance(batch, GraphBatch):
         raise DTypeError(

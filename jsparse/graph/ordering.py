@@ -62,7 +62,7 @@ def permute(A: Graph, permutation: ArrayLike) -> Graph:
             makes the result dynamic.
 
     Returns a graph of the same dtype and format, a pattern for a pattern, differentiable in the weights. A dynamic
-    graph keeps its capacity. Raises ShapeError if `permutation` is no permutation or the graph is not square,
+    graph keeps its capacity. Raises ShapeError if `permutation` is not a permutation or the graph is not square,
     DTypeError for dense arrays.
     """
     graph = as_graph(A, "permute")
@@ -72,7 +72,7 @@ def permute(A: Graph, permutation: ArrayLike) -> Graph:
 
 
 def _permutation(permutation: Any, nodes: int) -> Array:
-    """The permutation as an array. Raises ShapeError if it is known to be no permutation."""
+    """The permutation as an array. Raises ShapeError if it is known not to be a permutation."""
     expected = f"a permutation of {nodes} nodes for jsparse.graph.permute, integers of shape ({nodes},)"
     order = known_or_traced(permutation, expected)
     if order.shape != (nodes,) or not is_integer(order.dtype):

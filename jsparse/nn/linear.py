@@ -33,7 +33,7 @@ def linear(
 
     Returns an array (..., out).
 
-    Raises DTypeError if the weight is no SparseTensor, ShapeError for shapes that do not fit.
+    Raises DTypeError if the weight is not a SparseTensor, ShapeError for shapes that do not fit.
     """
     return affine(sparse_or_dense(x, "linear", "x (..., in)"), weight, bias, dtype)
 

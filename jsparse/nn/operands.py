@@ -93,8 +93,8 @@ def sparse_or_dense(
 def dense_array(x: Any, layer: str, expected: str, hint: str = "") -> jax.Array:
     """Convert an operand to an array.
 
-    Raises DTypeError for a sparse tensor, and for any other operand that is no array of numbers. The message contains
-    `expected`, and for a sparse tensor also `hint`.
+    Raises DTypeError for a sparse tensor, and for any other operand that is not an array of numbers. The message
+    contains `expected`, and for a sparse tensor also `hint`.
     """
     if isinstance(x, SparseTensor) or is_pattern(x):
         raise DTypeError(

@@ -64,7 +64,7 @@ def n_of_m(weight: ArrayLike, n: int, m: int, *, axis: int = 0, format: str | Fo
     block are 0. It is static if the weight is known. If it is traced, as in jit, the result is dynamic, and one program
     serves all weights.
 
-    Raises ShapeError if `weight` is no matrix, m does not divide the axis, or n is not from 1 to m, DTypeError if
+    Raises ShapeError if `weight` is not a matrix, m does not divide the axis, or n is not from 1 to m, DTypeError if
     `weight` does not hold numbers.
     """
     with jax.ensure_compile_time_eval():  # a known array of numpy stays known in jit

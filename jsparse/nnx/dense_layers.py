@@ -41,7 +41,7 @@ def refusal(layer: object) -> str | None:
 def as_matrix(layer: object, function: str) -> jax.Array:
     """Return the kernel of a dense layer as a matrix (inputs, outputs).
 
-    Raises DTypeError for another type of layer, NotYetSupportedError for a dense layer that is no product with one
+    Raises DTypeError for another type of layer, NotYetSupportedError for a dense layer that is not a product with one
     matrix, ShapeError if the kernel is traced.
     """
     if not isinstance(layer, nnx.Linear | nnx.LinearGeneral):

@@ -38,7 +38,7 @@ class SparseParam(nnx.Module, metaclass=Shown):
     Args:
         tensor: a SparseTensor.
 
-    Raises DTypeError if `tensor` is no SparseTensor.
+    Raises DTypeError if `tensor` is not a SparseTensor.
     """
 
     def __init__(self, tensor: SparseTensor) -> None:

@@ -23,7 +23,7 @@ __all__ = ["ABSENT", "UNKNOWN", "Background", "State", "background", "dense_back
 
 
 class State(Enum):
-    """A background (the value of an expression where nothing is stored) that is no number."""
+    """A background (the value of an expression where nothing is stored) that is not a number."""
 
     __hash__ = object.__hash__  # Enum hashes names, in Python
 

@@ -175,7 +175,7 @@ def _arithmetic_dtype(promoted: np.dtype, result: np.dtype) -> np.dtype:
 def parse_preferred_dtype(text: str, dtype: Any) -> np.dtype | None:
     """Convert `preferred_element_type` to a dtype, canonicalized as in JAX: 64 bits only if x64 is enabled.
 
-    Raises DTypeError if `dtype` is no dtype of numbers.
+    Raises DTypeError if `dtype` is not a dtype of numbers.
     """
     if dtype is None:
         return None

@@ -50,7 +50,8 @@ def resolve_output(text: str, products: Sequence[Term], out: OutputRequest, nse:
     Returns an existing pattern, NEW_PATTERN (its format is inferred later), the requested format of a new pattern, or
     None for a dense result.
 
-    Raises FormatError if `out` is no format of the result's rank, PatternError if an operand's pattern exceeds `nse`.
+    Raises FormatError if `out` is not a format of the result's rank, PatternError if an operand's pattern exceeds
+    `nse`.
     """
     if isinstance(out, PatternRef):
         return out

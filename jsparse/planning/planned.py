@@ -173,7 +173,7 @@ def signatures(
 ) -> tuple[tuple[Signature, ...], OutputRequest]:
     """The signatures of the operands and the request for the output.
 
-    Raises FormatError if `out_format` is no format.
+    Raises FormatError if `out_format` is not a format.
     """
     if isinstance(out_format, (SparseTensor, DynamicPattern, Composition)):
         requested_on = out_format if isinstance(out_format, SparseTensor) else BarePattern(out_format)

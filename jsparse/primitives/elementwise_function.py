@@ -132,8 +132,8 @@ def trace_elementwise(
     Returns the traced function, and the scalars over which `function` closes. The traced function takes these scalars
     as arguments after the others.
 
-    Raises ShapeError if the result is no scalar, or if `function` combines elements of an array; DTypeError if the
-    result is no number.
+    Raises ShapeError if the result is not a scalar, or if `function` combines elements of an array; DTypeError if the
+    result is not a number.
     """
     name = getattr(function, "__name__", type(function).__name__)
     with jax.sharding.use_abstract_mesh(_compat.mesh_of_chains()):

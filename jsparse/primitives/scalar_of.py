@@ -27,7 +27,7 @@ _CALLED = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 
 @dataclass(frozen=True, slots=True)
 class NoScalar:
-    """The reason why a function is no scalar expression, as text: "it uses 'sin', …"."""
+    """The reason why a function is not a scalar expression, as text: "it uses 'sin', …"."""
 
     reason: str
 

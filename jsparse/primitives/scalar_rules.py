@@ -15,7 +15,7 @@ from jsparse.compiler.scalar import Apply, Number, Rounded, Scalar, power_of
 
 
 class NoCounterpartError(Exception):
-    """Raised if a function is no scalar expression. The message says why."""
+    """Raised if a function is not a scalar expression. The message says why."""
 
 
 class Builder(Protocol):
@@ -89,7 +89,7 @@ def _power(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
     if not np.issubdtype(equation.invars[1].aval.dtype, np.integer):
         return Apply("pow", (base, exponent))
     if not isinstance(exponent, Number):
-        raise NoCounterpartError("its 'pow' has an integer that is no constant as exponent")
+        raise NoCounterpartError("its 'pow' has an integer that is not a constant as exponent")
     return power_of(builder.name_value(base), int(exponent.value), builder.fresh())
 
 

@@ -287,8 +287,8 @@ class ComposedTensor(SparseTensor):
     The values are one vector of shape (nse,): all slots of all parts, in the order of the composition. It is a pytree
     as any SparseTensor is.
 
-    Raises ShapeError if `values` is no array of shape (nse,), DTypeError if it holds no numbers, PatternError if
-    `pattern` is no composition.
+    Raises ShapeError if `values` is not an array of shape (nse,), DTypeError if it holds no numbers, PatternError if
+    `pattern` is not a composition.
     """
 
     __slots__ = ()

@@ -140,7 +140,7 @@ class DynamicPattern(Levelled, SetOperators):
 
     @property
     def digest(self) -> str:
-        """The digest of shape, format and capacity. The index arrays are no part of it."""
+        """The digest of shape, format and capacity. The index arrays are not part of it."""
         return self.type.digest
 
     @property
@@ -302,7 +302,7 @@ class DynamicPattern(Levelled, SetOperators):
 
     def _combine(self, symbol: str, other: Any) -> DynamicPattern:
         check_static(symbol, self, Pattern)
-        raise AssertionError(f"a dynamic pattern is no operand of {symbol}")
+        raise AssertionError(f"a dynamic pattern is not an operand of {symbol}")
 
     @property
     def is_whole(self) -> bool:

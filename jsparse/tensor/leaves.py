@@ -102,7 +102,7 @@ def check_leaves(tensor: object, name: Name, tangents: bool = False) -> None:
     """Raise LeafError if the leaves do not fit the tensor's pattern. The message names tensor and likely cause.
 
     `tangents` also allows a tangent, whose pattern has no index arrays, for operations that read only values. Raises
-    DTypeError for an operand that is no tensor.
+    DTypeError for an operand that is not a tensor.
     """
     if not isinstance(tensor, Valued):
         what = name() if callable(name) else name

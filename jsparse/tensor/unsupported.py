@@ -67,7 +67,7 @@ class UnsupportedOperations:
         if name is None:
             raise AttributeError("__jax_array__")
         raise DTypeError(
-            f"A SparseTensor is no operand of jax.numpy's functions{f', such as {name}' if name else ''}, which "
+            f"A SparseTensor is not an operand of jax.numpy's functions{f', such as {name}' if name else ''}, which "
             f"would make it dense. Write {_counterpart(name)}A.map(f) for any elementwise function of stored entries; "
             "jsparse.einsum for products; or pass A.todense()."
         )

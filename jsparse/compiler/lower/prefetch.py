@@ -172,7 +172,7 @@ def _segments(loop: Forall, there: Scope, dynamic: bool) -> Iterator[ir.Stmt]:
         pattern, is_outermost, lookup = lookup.domain.pattern, lookup.domain.level == 0, lookup.body
         levels, size = problem.patterns[pattern].levels, storage.size(loop.var)
         if not is_outermost or len(levels) < 2 or not levels[0].kind.is_full:
-            continue  # the coordinate is no position
+            continue  # the coordinate is not a position
         if not (levels[1].kind.has_pointers and levels[1].kind.has_coordinates):
             continue
         coordinate: ir.Expr = there.indices[loop.var]

@@ -1,6 +1,6 @@
 """Sums of float32 that are scattered into a large target, in blocks.
 
-A term may be added to any element at any time, so a block is no run of a loop. A byte counts the terms of each
+A term may be added to any element at any time, so a block is not a run of a loop. A byte counts the terms of each
 element, or of the elements of one register tile, which are always stored together:
 
     count[n] < 64:   C[n] += term,                          count[n] += 1

@@ -71,7 +71,7 @@ def title_of(recipe: str) -> str:
 
     For example: `C[i, k] = A[i, j] * B[j, k]`. If a kernel finds a pattern, the title also states what it finds.
 
-    Raises JsparseError for text that is no recipe.
+    Raises JsparseError for text that is not a recipe.
     """
     if is_routine(recipe):
         return read_routine(recipe).title
@@ -269,7 +269,7 @@ def run_counting(recipe: str, index: Sequence[np.ndarray]) -> np.ndarray:
 def _slots(call: KernelCall, names: Sequence[str], count: int, results: int, unused: int = 0) -> list[int]:
     """Return the slots of a kernel's buffers. The buffers are operands, index arrays and results (see `lower.storage`).
 
-    The call also has operands that are no buffers of the kernel: `unused` operands, then the validity flag, if any.
+    The call also has operands that are not buffers of the kernel: `unused` operands, then the validity flag, if any.
     """
     others = count - results - len(names)
     if others < 0:

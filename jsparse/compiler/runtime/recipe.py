@@ -78,7 +78,7 @@ def is_assembly(recipe: str) -> bool:
 def read_recipe(text: str) -> tuple[Problem, tuple[Schedule, ...]]:
     """Read the problem and the schedules of a recipe.
 
-    Raises JsparseError if the text is no recipe of this version, or if parts of the problem do not fit each other.
+    Raises JsparseError if the text is not a recipe of this version, or if parts of the problem do not fit each other.
     """
     return _read(text)[:2]
 

@@ -46,7 +46,7 @@ def split_reason(nest: Summary, loop: str) -> str | None:
         return "segments are divided where loops are whole, and nothing is summed before"
     names, pattern = problem.level_variables[statement.patterns[0]], problem.patterns[statement.patterns[0]]
     if names[:1] != (loop,) or len(set(names)) < len(names) or not _has_segments(pattern.levels):
-        return f"the entries below one coordinate of {loop} are no segment of a pattern"
+        return f"the entries below one coordinate of {loop} are not a segment of a pattern"
     if nest.adds_in_memory or len(nest.head) != 1 or nest.first("promote") is None:
         return "the sums below a segment's loop are not in registers"
     access, target = statement.target, problem.type_of[statement.target.tensor]

@@ -162,7 +162,7 @@ def _constant(
     pattern, built = Pattern.from_rows(rows, shape, layout)
     check_bytes((pattern.nse,), kind, "the values of all slots", "Use a format with fewer dense levels.")
     if isinstance(jnp.zeros(()), jax.core.Tracer) and entries in (0, pattern.nse):
-        # The program computes the values, so they are no constant in it.
+        # The program computes the values, so they are not constants in it.
         return SparseTensor(jnp.full(pattern.nse, value if entries else 0, kind), pattern)
     values = np.full(built.count, value, kind)
     return SparseTensor(on_device(built.sum_per_slot(values) if built.count else np.zeros(pattern.nse, kind)), pattern)

@@ -33,7 +33,7 @@ IndirectStatement: TypeAlias = tuple[str, dict[str, Array]]
 
 
 def indirect_statement(planned: Planned, given: Mapping[str, object]) -> IndirectStatement | None:
-    """Make the indirect Einsum of a planned product; None if it is no product of one operand of slots and of arrays.
+    """Make the indirect Einsum of a planned product; None if it is not a product of one operand of slots and of arrays.
 
     `given` are the tensors of a statement as the caller passed them. By `+=`, a composed one is planned as a plain one.
     """
@@ -57,7 +57,7 @@ def indirect_statement(planned: Planned, given: Mapping[str, object]) -> Indirec
     if [part.has_slots for part in tensor.pattern.parts] != [True]:
         return None
     taken = {*operands, sparse[0].tensor, target.tensor, *statement.variables()}
-    # Powers, and operands behind the last letter, have names that are no identifiers.
+    # Powers, and operands behind the last letter, have names that are not identifiers.
     names = {x: x if x.isidentifier() else _fresh("X", taken) for x in (*operands, target.tensor)}
     others = [access for access in (target, *factors) if access is not sparse[0]]
     values, used, arrays = _in_slots(tensor, sparse[0], {v for x in others for v in x.variables()}, taken)

@@ -61,7 +61,7 @@ class ProgramExplanation:
 
     @property
     def indirect(self) -> None:
-        """None: a program is no single product (see `Explanation.indirect`)."""
+        """None: a program is not a single product (see `Explanation.indirect`)."""
         return None
 
     @property

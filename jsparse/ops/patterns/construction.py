@@ -45,7 +45,7 @@ def row_numbers(rows: int) -> np.ndarray:
 
 
 def as_count(x: int, name: str, what: str, least: int = 0) -> int:
-    """Convert an argument to an integer. Raises ShapeError if it is no known integer, or less than `least`."""
+    """Convert an argument to an integer. Raises ShapeError if it is not a known integer, or less than `least`."""
     count = as_integer(x, f"{name} of jsparse.pattern.{what}")
     if count < least:
         raise ShapeError(f"Expected {name} of jsparse.pattern.{what} to be {least} or more, but got {shorten(count)}.")

@@ -141,7 +141,7 @@ def from_blocks(mask: ArrayLike, block: int | tuple[int, int], *, format: Format
         format: by default bsr with these blocks. The format has to store these entries and nothing else.
 
     Raises PatternError for a traced mask, DTypeError for a mask that is sparse or holds no numbers, ShapeError for a
-    mask that is no matrix and for an invalid block, FormatError for an unsuitable format.
+    mask that is not a matrix and for an invalid block, FormatError for an unsuitable format.
     """
     array = _known_mask(mask, "from_blocks")
     pair = block if isinstance(block, Sequence) else (block, block)

@@ -31,7 +31,7 @@ def draft_equation(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> 
     name = equation.primitive.name
     rule = RULES.get(name) or (_elementwise if name in ELEMENTWISE else None)
     if rule is None:
-        raise ChainError(f"'{name}' is no operation of kernels")
+        raise ChainError(f"'{name}' is not an operation of kernels")
     for v in (*equation.invars, *equation.outvars):
         _check_array(v.aval)
         drafts.dtypes.add(v.aval.dtype.name)
@@ -85,7 +85,7 @@ def _einsum(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequenc
     if spec.mask is not None or spec.schedule is not None:
         raise ChainError("a product under a condition, or with a schedule, has a kernel of its own")
     if equation.outvars[0].aval.dtype == np.bool_:
-        raise ChainError("a sum of bools is no condition")
+        raise ChainError("a sum of bools is not a condition")
     counts = [len(spec.factors), *(walk.operand_count for walk in spec.walks)]
     index = split_by_counts(operands[counts[0] :], counts[1:])
     terms = _Terms(drafts, spec, [tuple(_whole(drafts, x) for x in arrays) for arrays in index])
@@ -351,7 +351,7 @@ def reshape_view(drafts: Drafts, x: View, shape: tuple[int, ...]) -> View:
         if not axes:
             continue  # elements are repeated along all of them
         if len(axes) < len(before) or axes != list(range(axes[0], axes[0] + len(axes))):
-            raise ChainError(f"axes that are no neighbours are reshaped from {x.shape} to {shape}")
+            raise ChainError(f"axes that are not neighbours are reshaped from {x.shape} to {shape}")
         nodes |= dict.fromkeys(axes, ()) | {axes[0]: _in_place(drafts, x, axes, [shape[wanted[n]] for n in after])}
         for number, n in enumerate(after):
             places[wanted[n]] = axes[0], number

@@ -77,7 +77,7 @@ def multiply_on_tpu(
 
 
 def _of_floats(spec: Spec, factors: Sequence[Array], dtypes: Sequence[str]) -> BlockProduct | None:
-    """Return the einsum as a product of blocks. None if it is no such product, is empty, or has other dtypes."""
+    """Return the einsum as a product of blocks. None if it is not such a product, is empty, or has other dtypes."""
     product = block_product(spec)
     names = {np.dtype(dtype).name for dtype in (spec.dtype_of(factors), *(x.dtype for x in factors))}
     return None if product is None or product.is_empty(factors) or not names.issubset(dtypes) else product

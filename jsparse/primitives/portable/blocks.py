@@ -84,7 +84,7 @@ class BlockProduct:
         return jnp.transpose(shaped, [labels.index(v) for v in self.spec.result.before])
 
 
-SLOTS = ""  # the label of the axis of slots, which is no index variable's
+SLOTS = ""  # the label of the axis of slots, which is not an index variable's
 
 
 def _group_axes(x: Array, labels: Group, groups: Sequence[Group]) -> jax.Array:
@@ -155,7 +155,7 @@ class SortedEntries:
 def block_product(spec: Spec) -> BlockProduct | None:
     """Return the einsum as a product of blocks.
 
-    None if it is no product of blocks, or if an element of the result may be a sum over more than MOST entries.
+    None if it is not a product of blocks, or if an element of the result may be a sum over more than MOST entries.
     """
     lain = [term.on for term in spec.factors]
     is_product = spec.semiring.is_linear and spec.mask is None and len(lain) == 2 and set(lain) == {0, None}

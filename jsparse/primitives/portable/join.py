@@ -161,7 +161,7 @@ def sort_by(
             return Sorted(entries, heads, arrays[0], left)
     if not keys:
         return Sorted(entries, (), None, ())
-    # An entry that is not live gets the size of the dimension, which is no row's coordinate.
+    # An entry that is not live gets the size of the dimension, which is not a row's coordinate.
     xp: Any = np if entries.is_known else jnp
     live, coordinates = entries.live, entries.coordinates
     placed = [coordinates[v] if live is None else xp.where(live, coordinates[v], sizes[v]) for v in keys]

@@ -39,7 +39,7 @@ class CacheRead(Transformation):
     def check(self, nest: Summary) -> str | None:
         var = nest.outer.get(self.loop)
         if var is None or var in nest.positions or self.loop not in nest.loops or var == nest.vector:
-            return f"{self.loop} is no loop over panels of coordinates"
+            return f"{self.loop} is not a loop over panels of coordinates"
         if step := first_of(nest, "cache_read", "precompute", "scatter"):
             return f"'{step}' has made a workspace already"
         if nest.tile_loop is None:

@@ -53,7 +53,7 @@ class Precompute(Transformation):
         if step := first_of(nest, *WORKSPACES):
             return f"'{step}' has made a workspace already: precompute before"
         if not nest.sums_first:
-            return "the value is no product that distributes over its sum"
+            return "the value is not a product that distributes over its sum"
         at = nest.loops.index(self.loops[0])
         if nest.loops[at : at + len(self.loops)] != self.loops:
             return f"the loops {' '.join(self.loops)} are not next to each other, in this order"
@@ -63,7 +63,7 @@ class Precompute(Transformation):
         names = set(self.loops)
         for name in self.loops:
             if name in nest.free_vars or name in nest.splits or name not in (*nest.walk, *nest.scalar_reductions):
-                return f"{name} is no index that is summed in one loop"
+                return f"{name} is not an index that is summed in one loop"
             if (name in nest.walk) != (self.loops[0] in nest.walk):
                 return f"of {self.loops[0]} and {name}, one is an index of a sparse pattern, and the other is dense"
             if name not in nest.walk and nest.problem.size[name] == 0:

@@ -41,7 +41,7 @@ class Prefetch(Transformation):
         if nest.outer.get(self.loop) in nest.positions:
             return None if self.distance == 1 else f"the next panel is requested, not {self.distance} ahead"
         if not any(self.loop in names for names in nest.problem.level_variables):
-            return f"{self.loop} is no index of a sparse pattern"
+            return f"{self.loop} is not an index of a sparse pattern"
         if self.loop in nest.splits:
             return f"the loop over {self.loop} is divided into panels, whose rows are read again and again"
         return None

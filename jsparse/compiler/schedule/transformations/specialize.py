@@ -76,7 +76,7 @@ class Specialize(Transformation):
 
     def _threads_reason(self, nest: Summary) -> str | None:
         if self.what not in nest.loops or nest.vector is None or self.what != nest.tile_loop:
-            return no_loop(self.what, nest) if self.what not in nest.loops else f"{self.what} is no loop over tiles"
+            return no_loop(self.what, nest) if self.what not in nest.loops else f"{self.what} is not a loop over tiles"
         size = nest.problem.size[nest.vector] or 0
         if not nest.lanes < self.lanes <= size or self.lanes * nest.itemsize > LARGEST_TILE:
             return f"wide tiles have more than {nest.lanes} lanes, at most {size}, and at most {LARGEST_TILE} bytes"

@@ -104,14 +104,14 @@ class Vectorize(Transformation):
         names = names[: names.index(self.loop) + 1] if joint else names
         below = names[names.index(self.loop) + 1 :]
         if walked is None or (inside and nest.sums_in_lanes) or not self._is_innermost(nest, walked, below):
-            return f"{self.loop} is no innermost loop over stored entries"
+            return f"{self.loop} is not an innermost loop over stored entries"
         if self.loop in nest.free_vars:
             once = joint or (nest.vector is None and nest.free_vars.issuperset(nest.order))
             last = nest.problem.type_of[nest.statement.target.tensor].axes[-1:]
             if not once or not any(isinstance(axis, Positions) and axis.pattern == walked.pattern for axis in last):
                 return f"what {self.loop} stores does not lie at its positions, or is added to"
         elif not (inside or nest.first("promote") is not None):
-            return f"what {self.loop} adds to is no scalar in registers"
+            return f"what {self.loop} adds to is not a scalar in registers"
         elif not nest.free_vars.isdisjoint(below):
             return f"what {self.loop} adds to differs from position to position"
         return self._reads_reason(nest, walked, below, joint)
