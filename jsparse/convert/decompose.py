@@ -137,7 +137,7 @@ class RowLength:
 
 
 def block_fill(b: int, c: int, least: float) -> BlockFill:
-    """Choose the entries of a matrix in blocks of b rows and c columns that store at least the share `least` of elements.
+    """Choose the entries in blocks of b rows and c columns that store at least the share `least` of their elements.
 
         >>> coords = np.array([[0, 0, 1, 5], [0, 1, 0, 5]])
         >>> jsparse.block_fill(2, 2, 0.75)(coords)

@@ -52,7 +52,7 @@ def in_format(limit: Limit, tensor: SparseTensor, layout: Format | ComposedForma
         if isinstance(layout, ComposedFormat):
             raise FileFormatError(
                 f"Expected the entries of {path} to fit {shorten(layout)}. {shorten(str(error), 250)} Or load it "
-                "without format=, and use A.asformat(format, nse=)."
+                "without format=, then use A.asformat(format, nse=)."
             ) from error
         raise FileFormatError(  # gaps that the format stores are more than the capacity
             f"Expected the entries of {path} to fit {shorten(layout)} in the capacity "

@@ -86,7 +86,7 @@ def _part(shape: tuple[int, ...], entries: Mapping[str, np.ndarray], at: str) ->
         repeated = ordered[1:][ordered[1:] == ordered[:-1]]
         if len(repeated):
             raise FileFormatError(
-                f"Its {at}pattern puts several entries into slot {repeated[0]}, but each has a slot of its own."
+                f"Its {at}pattern puts several entries into slot {repeated[0]}, but each entry must have its own slot."
             )
     return part
 
@@ -104,7 +104,9 @@ def _rule(entries: Mapping[str, np.ndarray], at: str) -> SlotRule:
         )
     rule_of_slots = rule(*[n or None for n in numbers.tolist()])
     if not rule_of_slots.column_parts:
-        raise FileFormatError(f"Its {at}numbers divide the columns into {numbers[0]} parts, but there is at least one.")
+        raise FileFormatError(
+            f"Its {at}numbers divide the columns into {numbers[0]} parts, but there must be at least one."
+        )
     return rule_of_slots
 
 
