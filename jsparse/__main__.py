@@ -40,7 +40,7 @@ def _info(options: argparse.Namespace) -> int:
 
 def _cache(options: argparse.Namespace) -> int:
     if cache.location.cache_dir is None:
-        print("There is no folder for compiled kernels: JSPARSE_CACHE_DIR is empty.")
+        print("There is no folder of compiled kernels, because JSPARSE_CACHE_DIR is empty.")
         return 0
     try:
         if options.clear:

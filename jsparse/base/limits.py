@@ -61,9 +61,9 @@ def check_constant(shape: Sequence[Any], what: str) -> None:
     symbolic = next((size for size in shape if not isinstance(size, int | np.integer)), None)
     if symbolic is not None:
         raise NotYetSupportedError(
-            f"Expected {what}, of sizes that are numbers, but got shape {shorten(tuple(shape))}, where "
-            f"{shorten(symbolic)} is a symbol. Kernels are compiled for one size: export one program for each size, "
-            "or pad arrays to one size."
+            f"Expected {what} to have sizes that are numbers, but got shape {shorten(tuple(shape))}, where "
+            f"{shorten(symbolic)} is a symbol. Kernels are compiled for one size: export a program for each size, or "
+            "pad arrays to one size."
         )
 
 

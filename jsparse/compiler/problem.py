@@ -205,7 +205,7 @@ class Problem:
         else:
             of_tensors = self._find_walks()
             if any(there and there != here for here, there in zip(self.level_variables, of_tensors, strict=True)):
-                raise ValueError(f"patterns are walked as {self.walks}, but tensors lie on them as {of_tensors}")
+                raise ValueError(f"patterns are walked as {self.walks}, but tensors are stored on them as {of_tensors}")
         if not self.is_assembly:
             self._check_statements()
         self._check_derived()

@@ -130,7 +130,9 @@ def dynamic(self: ComposedTensor, nse: int | None = None) -> ComposedTensor:
         return self
     parts = self.pattern.parts
     if nse is not None and len(parts) > 1:
-        raise NotYetSupportedError(f"Expected no nse= to make {self!r} dynamic, since its parts have a capacity each.")
+        raise NotYetSupportedError(
+            f"Expected no nse= to make {self!r} dynamic, because each of its parts has its own capacity."
+        )
     composition = replace(self.pattern, parts=tuple(_dynamic_part(part, nse) for part in parts))
     return ComposedTensor._wrap(pad_values(self.values, composition.nse), composition)
 

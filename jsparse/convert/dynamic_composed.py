@@ -38,15 +38,15 @@ def dynamic_to_composed(tensor: SparseTensor, format: ComposedFormat, nse: int |
     blocks, rule = format.blocks, format.rule
     if rule is not None and None in rule.numbers:
         raise NotYetSupportedError(
-            f"Expected a format whose numbers are given, since the entries of {tensor!r} are not known yet, but got "
+            f"Expected a format with explicit numbers, because the entries of {tensor!r} are not known yet, but got "
             f"{format.name}. Write ell(w) or group_coo(g)."
         )
     sizes = blocks.sizes(tensor.shape)
     inner = prod(sizes[len(blocks.outer) :])
     if nse is None and not isinstance(rule, Width):
         raise PatternError(
-            f"Expected nse=, the capacity in values, to convert the dynamic {tensor!r} to {format.name}, whose blocks "
-            f"and groups are filled up. Pass nse=."
+            f"Expected nse=, the capacity in values, to convert the dynamic {tensor!r} to {format.name}, which fills "
+            "up blocks and groups. Pass nse=."
         )
     capacity = (nse or 0) // max(inner, 1)  # in slots
     entries = min(capacity if rule is None else tensor.nse, prod(sizes[: len(blocks.outer)]))
@@ -91,7 +91,7 @@ def _in_slots(core: DynamicPattern, format: ComposedFormat, slots: int) -> tuple
     if not isinstance(total, jax.core.Tracer) and int(total) > slots:
         needs = "a row has more entries" if isinstance(rule, Width) else f"the entries need {int(total):,}"
         raise PatternError(
-            f"Expected at most {slots:,} slots in {format.name}, the capacity, but {needs}. Pass a larger one."
+            f"Expected at most {slots:,} slots in {format.name}, the capacity, but {needs}. Pass a larger capacity."
         )
     rank = position - (jnp.cumsum(lengths) - lengths)[segment]
     numbers = jnp.where(is_used, starts[segment] + rank, slots)
@@ -133,7 +133,9 @@ def dynamic_core(part: Part) -> DynamicPattern:
     """The dynamic outer pattern of a part, without slots. Raises NotYetSupportedError if the pattern is static."""
     core = part.core
     if not isinstance(core, DynamicPattern):
-        raise NotYetSupportedError(f"Expected parts that are all dynamic, but the one in {part.format.name} is static.")
+        raise NotYetSupportedError(
+            f"Expected parts that are all dynamic, but the part in {part.format.name} is static."
+        )
     return core
 
 

@@ -83,7 +83,7 @@ def blocks_from_scipy(
 
 def _wrong(x: Any, error: PatternError) -> PatternError:
     kind = f"{type(x).__name__} of shape {shorten(x.shape)}"
-    return PatternError(f"{error} This {kind} is not as scipy.sparse describes it: make it anew.")
+    return PatternError(f"{error} This {kind} does not follow scipy.sparse's definition: make it again.")
 
 
 def to_scipy(tensor: SparseTensor) -> sparray:
@@ -101,7 +101,7 @@ def to_scipy(tensor: SparseTensor) -> sparray:
     """
     check_leaves(tensor, "A in A.to_scipy")
     if isinstance(tensor.values, jax.core.Tracer):
-        raise DTypeError(f"Expected known values, but {tensor!r} has traced ones. Convert outside jit.")
+        raise DTypeError(f"Expected known values, but {tensor!r} has traced values. Convert it outside jit.")
     check_local(tensor.values, "the values of A in A.to_scipy")
     tensor = tensor.static()
     if isinstance(tensor, ComposedTensor):
@@ -125,6 +125,6 @@ def to_scipy(tensor: SparseTensor) -> sparray:
         return sparse.coo_array((values, tuple(tensor.pattern.to_coords())), shape=tensor.shape)
     except (TypeError, ValueError) as error:
         raise ShapeError(
-            f"Expected a matrix for scipy.sparse {version('scipy')}, or from 1.15 on a tensor of one dimension or "
-            f"more, but the tensor has shape {tensor.shape}. Use to_coords()."
+            f"Expected a matrix for scipy.sparse {version('scipy')}, or from 1.15 on a tensor with at least one "
+            f"dimension, but the tensor has shape {tensor.shape}. Use to_coords()."
         ) from error

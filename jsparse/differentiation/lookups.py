@@ -204,7 +204,7 @@ def _walk_of_places(
 
 
 def _without_padding(format: Format, arrays: Sequence[jax.Array], n: int) -> jax.Array:
-    """Return the n-th index array of a dynamic pattern, the coordinates of a level. Padding, which is not a row, is -1."""
+    """Return the n-th index array of a dynamic pattern: the coordinates of a level, with -1 in padding."""
     level = format.arrays[n][0]
     above = [m for m, (other, role) in enumerate(format.arrays) if role == "pointers" and other <= level]
     if not above:  # a position for each coordinate of the levels above: there is no padding

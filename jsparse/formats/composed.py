@@ -95,7 +95,7 @@ class Width(SlotRule):
             row, longest = int(too_long[0]), int(lengths.max())
             raise PatternError(
                 f"Expected at most {width:,} entries in each row for the format ell({width}), but row {row:,} has "
-                f"{int(lengths[row]):,}. Use ell({longest}), or hyb or group_coo, whose rows differ in length."
+                f"{int(lengths[row]):,}. Use ell({longest}), or hyb or group_coo, whose rows may differ in length."
             )
         return np.arange(len(lengths), dtype=np.int64) * width, total
 

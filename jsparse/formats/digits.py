@@ -67,11 +67,11 @@ def radix_fault(levels: Sequence[DigitLevel], names: Sequence[str]) -> tuple[int
             shown = level.expression(name)
             if level.stride != stride:
                 if n == numbers[0]:
-                    return n, f"Expected a level of {name} mod {level.stride} beside {shown}, but there is none"
+                    return n, f"Expected a level of {name} mod {level.stride} as well as {shown}, but there is none"
                 wanted = replace(level, stride=stride).expression(name)
                 return n, f"Expected {wanted} above {name} mod {stride}, but got {shown}"
             if level.size is None and n != numbers[-1]:
-                return n, f"Expected mod in all levels of {name} but one, but got {shown} twice"
+                return n, f"Expected mod in all levels of {name} except one, but got {shown} twice"
             stride *= level.size or 1
         if levels[numbers[-1]].size is not None:
             last = levels[numbers[-1]].expression(name)

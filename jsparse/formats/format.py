@@ -340,7 +340,7 @@ def _by_name(name: str, arguments: str | None, ndim: int) -> Format | ComposedFo
 def _of_rank(format: Format | ComposedFormat, ndim: int) -> Format | ComposedFormat:
     if format.ndim != ndim:
         raise FormatError(
-            f"Expected a format of {ndim} dimensions, like the tensor, but {shorten(format)} has {format.ndim}."
+            f"Expected a format with {ndim} dimensions, like the tensor, but {shorten(format)} has {format.ndim}."
         )
     if isinstance(format, ComposedFormat):
         digit_format(format.blocks.levels).check_storable()

@@ -290,7 +290,7 @@ class Pattern(Owned, KnownArrays, SetOperators):
         check_static(symbol, other, Pattern)
         if other.shape != self.shape:
             raise ShapeError(
-                f"Expected patterns of the same shape on both sides of {symbol}, but got {self.shape} and {other.shape}."
+                f"Expected patterns of equal shape on both sides of {symbol}, but got {self.shape} and {other.shape}."
             )
         operands = (PatternArrays(pattern.shape, pattern.format, pattern.arrays) for pattern in (self, other))
         result = combine(KEPT[symbol], *operands)

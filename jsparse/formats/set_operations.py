@@ -80,7 +80,8 @@ class PatternArrays:
         check_memory(
             self.nse * dtype.itemsize * len(self.shape),
             f"the coordinates of the {self.nse:,} entries of a pattern",
-            "Of patterns in the format jsparse.pattern.RUNS with one run in each row of the result none are made.",
+            "If both patterns are in the format jsparse.pattern.RUNS, and each row of the result has one run, no "
+            "coordinates are made.",
         )
         return coordinate_rows(self.shape, self.format, self.arrays, dtype)
 
@@ -93,7 +94,9 @@ def combine(kept: Kept, first: PatternArrays, second: PatternArrays) -> PatternA
     if not first.shape:
         if kept.both:
             return first
-        raise PatternError("Expected patterns with dimensions: one without has one entry, which cannot be removed.")
+        raise PatternError(
+            "Expected patterns with dimensions: a pattern without dimensions has one entry, which cannot be removed."
+        )
     order, formats = first.format.order, (first.format, second.format)
     blocks = min(first.format.ndim - 1, *(format.trailing_dense for format in formats))
     if blocks and order == second.format.order:  # entries in these levels are kept or dropped as entire blocks

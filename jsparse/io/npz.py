@@ -41,7 +41,7 @@ def write_npz(path: Path, tensor: SparseTensor) -> None:
     kind, format, index = _describe_pattern(tensor)
     leaves = {"values": tensor.values, **index}
     if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves.values()):
-        raise DTypeError(f"Expected a tensor that is known, but {tensor!r} is traced. Save it outside jit.")
+        raise DTypeError(f"Expected a known tensor, but {tensor!r} is traced. Save it outside jit.")
     arrays = {name: np.asarray(leaf) for name, leaf in leaves.items()}
     values = arrays.pop("values")
     entries: dict[str, np.ndarray] = {

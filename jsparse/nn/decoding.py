@@ -99,7 +99,7 @@ def attention_step(
     length = pattern.shape[-1]
     if x.ndim < 2 or not 1 <= x.shape[-2] <= length:
         raise ShapeError(
-            f"Expected x (..., n, in), 1 to {length} positions, in a step of a decoder, but got {x.shape}."
+            f"Expected x (..., n, in) with 1 to {length} positions in a step of a decoder, but got {x.shape}."
         )
     expected = (*k.shape[:-3], length, *k.shape[-2:])
     if cache.key.shape != expected or cache.value.shape != expected:
@@ -110,8 +110,8 @@ def attention_step(
     if not isinstance(cache.index, jax.core.Tracer) and int(cache.index) + x.shape[-2] > length:
         raise ShapeError(
             f"Expected at most {length} steps for a KV cache of length {length}, but {int(cache.index)} positions are "
-            f"written already, and x {x.shape} has {x.shape[-2]}. Begin with an empty cache, or make mask and cache "
-            f"longer."
+            f"written already, and x {x.shape} has {x.shape[-2]}. Begin with an empty cache, or make the mask and the "
+            "cache longer."
         )
     keys, values = (
         jax.lax.dynamic_update_slice_in_dim(cached, new.astype(cached.dtype), cache.index, axis=-3)

@@ -58,8 +58,8 @@ def sparse_graph(graph: Any, x: SparseTensor | jax.Array, layer: str) -> Graph:
     if isinstance(x, SparseTensor) and isinstance(graph, jax.Array | np.ndarray):
         raise DTypeError(
             f"Expected a sparse graph as the first argument of {layer}(graph, x), but got an array of shape "
-            f"{shorten(graph.shape)}, and sparse features {shorten(x.shape)}. Exchange them, or convert the graph "
-            "by jsparse.asarray."
+            f"{shorten(graph.shape)}, and sparse features {shorten(x.shape)}. Exchange them, or convert the graph with "
+            "jsparse.asarray."
         )
     return graph if is_pattern(graph) else as_tensor(graph, f"nn.{layer}")
 
@@ -82,7 +82,7 @@ def sparse_or_dense(
 ) -> SparseTensor | jax.Array:
     """Convert an operand of a product with a kernel to a SparseTensor or an array. If `dtype` is None, the dtype stays.
 
-    Sparse arrays of scipy and of JAX become SparseTensors. Raises DTypeError unless `x` is an array of numbers.
+    SciPy and JAX sparse arrays become SparseTensors. Raises DTypeError unless `x` is an array of numbers.
     """
     operand = as_sparse_operand(x, f"jsparse.nn.{layer}")
     is_sparse = isinstance(operand, SparseTensor)

@@ -1,4 +1,4 @@
-"""Detection of Flax's dense layers that multiply by one matrix, and extraction of this matrix."""
+"""Finds the dense Flax layers that multiply by one matrix, and extracts this matrix."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def refusal(layer: object) -> str | None:
     if not isinstance(layer, nnx.Linear | nnx.LinearGeneral):
         return f"no sparse {name}"
     if type(layer) not in (nnx.Linear, nnx.LinearGeneral):
-        return f"{name} is a subclass with a call of its own"
+        return f"{name} is a subclass with its own call"
     defaults = inspect.signature(type(layer).__init__).parameters
     for option in OPTIONS:
         value = getattr(layer, option, None)
@@ -31,10 +31,10 @@ def refusal(layer: object) -> str | None:
         if layer.batch_axis:
             return f"batch_axis={dict(layer.batch_axis)}"
         if layer.axis != tuple(range(-len(layer.axis), 0)):
-            return f"axis={layer.axis}, where the last axes in their order are expected"
+            return f"axis={layer.axis}, where the last axes are expected, in their order"
     sizes = (*_tuple(layer.in_features), *_tuple(layer.out_features))
     if layer.kernel.shape != sizes:
-        return f"a kernel {layer.kernel.shape} in place of {sizes}, as nnx.vmap makes"
+        return f"a kernel {layer.kernel.shape} in place of {sizes}, as nnx.vmap makes it"
     return None
 
 
@@ -47,7 +47,7 @@ def as_matrix(layer: object, function: str) -> jax.Array:
     if not isinstance(layer, nnx.Linear | nnx.LinearGeneral):
         raise DTypeError(
             f"Expected an nnx.Linear, an nnx.LinearGeneral or a SparseTensor in {function}, but got a "
-            f"{type(layer).__name__}. An array becomes a SparseTensor by jsparse.asarray."
+            f"{type(layer).__name__}. jsparse.asarray makes a SparseTensor from an array."
         )
     if (reason := refusal(layer)) is not None:
         raise NotYetSupportedError(
@@ -56,7 +56,7 @@ def as_matrix(layer: object, function: str) -> jax.Array:
         )
     kernel = layer.kernel[...]
     if isinstance(kernel, jax.core.Tracer):
-        raise ShapeError(f"Expected a kernel that is known in {function}. Call it outside jit.")
+        raise ShapeError(f"Expected a known kernel in {function}. Call it outside jit.")
     return kernel.reshape(math.prod(_tuple(layer.in_features)), math.prod(_tuple(layer.out_features)))
 
 

@@ -18,7 +18,7 @@ PREFIX = "values@"
 
 
 class SparseIndex(nnx.Variable):
-    """The index arrays of a dynamic pattern: state of a module, but no parameters."""
+    """The index arrays of a dynamic pattern: they belong to a module's state, but are not parameters."""
 
 
 class SparseParam(nnx.Module, metaclass=Shown):
@@ -73,8 +73,8 @@ class SparseParam(nnx.Module, metaclass=Shown):
         check_leaves(tensor, "the tensor of a SparseParam")
         if type(tensor.pattern) is not type(pattern) or tensor.pattern.digest != pattern.digest:
             raise PatternError(
-                f"Expected a tensor on {pattern!r}, or if that is dynamic, of the same shape, format and nse, but got "
-                f"{tensor!r}. Make a new SparseParam, and a new optimizer."
+                f"Expected a tensor on {pattern!r}, or if this pattern is dynamic, a tensor with the same shape, "
+                f"format and nse, but got {tensor!r}. Make a new SparseParam, and a new optimizer."
             )
         if isinstance(self.pattern, SparseIndex):
             self.pattern.set_value(_ordinary(tensor.pattern))

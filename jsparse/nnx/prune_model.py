@@ -104,7 +104,7 @@ def prune_model(
         dynamic: whether patterns are data, so that `SparseLinear.rewire` may change them.
 
     Returns the new model, and a `PruningSummary` that also names the kernels that stay dense, and why. Train the new
-    model with a new optimizer, since the parameters of both models differ.
+    model with a new optimizer, because the two models have different parameters.
 
     Raises DTypeError if no layer is chosen, or if `sparsity` is a function and `across_layers` is set, ShapeError for a
     sparsity out of range, and for kernels that are traced (inside jit).
@@ -114,7 +114,7 @@ def prune_model(
     if not chosen:
         names = ", ".join(f"{_text(kernel.path)} ({kernel.note})" for kernel in others) or "no kernels"
         raise DTypeError(
-            f"Expected a model with linear layers, and where= that chooses some of them, in prune_model, but got a "
+            "Expected a model with linear layers in prune_model, and a where= that chooses some of them, but got a "
             f"{type(model).__name__} with {names}."
         )
     sources: dict[Path, Source] = {

@@ -68,7 +68,7 @@ def _static(drawn: Drawn) -> Pattern:
     if isinstance(drawn, Pattern):
         return drawn
     if not drawn.concrete:
-        raise PatternError(f"Expected known index arrays, but {drawn!r} has traced ones.")
+        raise PatternError(f"Expected known index arrays, but {drawn!r} has traced index arrays.")
     return drawn.to_static()
 
 
@@ -104,7 +104,7 @@ def spy(self: Drawn, *, ax: Axes | None = None, **options: object) -> Axes:
 
 
 def as_html(self: Drawn) -> str:
-    """Return HTML for a tensor or a pattern in notebooks: a thumbnail beside shape, dtype, format, density and sizes.
+    """Return HTML for a tensor or a pattern in notebooks: a thumbnail next to shape, dtype, format, density and sizes.
 
     There is no thumbnail if index arrays are traced, or the tensor has no elements. A tensor whose leaves are
     placeholders of a JAX transformation is shown as text.

@@ -45,7 +45,7 @@ def array_function(
         return ours(*args, **kwargs)
     raise DTypeError(
         f"{function.__module__}.{function.__name__} is not defined for a SparseTensor, and would make it dense. Write "
-        f"A.map(f) for an elementwise function of stored entries, jsparse.einsum for products, or pass A.todense()."
+        "A.map(f) for an elementwise function of stored entries, use jsparse.einsum for products, or pass A.todense()."
     )
 
 

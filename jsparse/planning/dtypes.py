@@ -119,7 +119,7 @@ def dtypes_of(
             promoted = common_dtype(*(x.promoting for x in operands), *numbers)
         except (TypeError, ValueError) as error:
             raise DTypeError(
-                f"Expected the operands of '{text}' to promote to one dtype, but jax does not promote "
+                f"Expected the operands of '{text}' to promote to one dtype, but JAX does not promote "
                 f"{_list_dtypes(operands)}. Convert them with .astype."
             ) from error
     else:
@@ -147,7 +147,8 @@ def check_coefficients(text: str, coefficients: Sequence[complex], dtype: np.dty
     """
     if dtype == np.bool_ and any(number != 1 for number in coefficients):
         raise DTypeError(
-            f"Expected operands of '{text}' that can be subtracted, but all are bool. Convert one of them with .astype."
+            f"Expected operands of '{text}' that can be subtracted, but all of them are bool. Convert one of them with "
+            ".astype."
         )
     if dtype.kind in "iu":
         most = np.iinfo(accumulator(dtype.name)).max

@@ -65,7 +65,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor, dense_array, dense_levels
 Values: TypeAlias = Sequence[Any]
 """The values of a plan: the operands, then the results of instructions."""
 
-_SPARSE = "Make an operand sparse (jsparse.asarray): the loops then visit its stored entries only."
+_SPARSE = "Make an operand sparse (jsparse.asarray): then the loops visit only its stored entries."
 _MULTIPLY = {"*": jnp.multiply, "+": jnp.add, "&": jnp.bitwise_and}
 _REDUCE: Mapping[str, Callable[..., jax.Array]] = {
     "+": jnp.sum, "*": jnp.prod, "min": jnp.min, "max": jnp.max, "|": jax.lax.reduce_or
@@ -116,7 +116,7 @@ def _result(instruction: Instruction, values: Values, out_format: object) -> Any
 
 
 def _reshape_array(x: Any, shape: tuple[int, ...]) -> Any:
-    """Reshape an array. A call of XLA takes longer than a small product, so known arrays are reshaped on the host."""
+    """Reshape an array. A call to XLA takes longer than a small product, so known arrays are reshaped on the host."""
     if not is_on_host(x):
         # JAX refuses to guess where a divided axis stands in the new shape.
         divided = is_divided(jax.typeof(x))

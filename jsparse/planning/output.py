@@ -66,7 +66,7 @@ def resolve_output(text: str, products: Sequence[Term], out: OutputRequest, nse:
         return format
     if nse is not None and isinstance(place, PatternRef) and place.pattern.nse > nse:
         raise PatternError(
-            f"Expected at most nse={nse:,} entries in the result of '{text}', but it lies on the pattern of an operand "
+            f"Expected at most nse={nse:,} entries in the result of '{text}', but it has the pattern of an operand "
             f"with nse={place.pattern.nse:,}. Pass nse={place.pattern.nse} or more, or leave it out."
         )
     return place
@@ -139,9 +139,10 @@ def _capacity(text: str, product: Term) -> int:
     ]
     if not bounds:
         raise PatternError(
-            f"Expected nse= for '{text}': its result is sparse, with a pattern that is only known at run time, and no "
-            f"operand bounds its entries ({', '.join(map(str, product.result_vars))} belong to several). Pass nse=, "
-            f"the capacity in entries; out_format='dense'; or as out_format a SparseTensor on whose pattern to compute."
+            f"Expected nse= for '{text}': its result is sparse, its pattern is known only at run time, and no operand "
+            f"limits its entries ({', '.join(map(str, product.result_vars))} belong to several). Pass nse=, the "
+            "capacity in entries; out_format='dense'; or as out_format, a SparseTensor whose pattern the result "
+            "should have."
         )
     return min(bounds)
 

@@ -134,7 +134,11 @@ def _message(text: str, described: Operands, before: Operands | None) -> str:
     changes = {name: x.differences(before[name]) for name, x in described.items() if x != before[name]}
     told = (f"{name} differs in {', '.join(fields)} from {before[name]}" for name, fields in changes.items())
     entries = any(described[name].content and {*fields} <= {"nse", "content"} for name, fields in changes.items())
-    hint = " A.dynamic(nse=...) makes tensors of other entries share one program." if entries else ""
+    hint = (
+        " If you make tensors dynamic with A.dynamic(nse=...), tensors with other entries share one program."
+        if entries
+        else ""
+    )
     return f"{shown}: {'; '.join(told)}.{hint}"
 
 

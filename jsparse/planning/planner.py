@@ -68,8 +68,8 @@ from jsparse.planning.term import Term, make_terms
 from jsparse.tensor.composed import Composition
 from jsparse.tensor.dynamic_pattern import dynamic_type
 
-SURPRISE = 4  # a result with so many times its expected entries is a surprise: another path may be better
-FEW = 1000  # a result with so few entries is no surprise
+SURPRISE = 4  # a result with this many times its expected entries is a surprise: another path may be better
+FEW = 1000  # a result with at most this many entries is not a surprise
 SURPRISES = 3  # how often, at most, a path is chosen again by the entries that were found
 
 

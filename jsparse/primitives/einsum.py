@@ -117,14 +117,14 @@ def _unknown(operands: Sequence[Any], spec: Spec) -> int:
         raise pattern_is_unknown()
     if not spec.semiring.is_linear:
         raise LinearityError(
-            f"Expected a linear function to transpose, but it computes an einsum by {spec.semiring}. Transpose its "
-            f"derivative, by jax.vjp."
+            f"Expected a linear function to transpose, but it computes an einsum over {spec.semiring}. Transpose its "
+            "derivative, with jax.vjp."
         )
     unknown = [n for n, x in enumerate(operands) if _compat.is_undefined(x)]
     if len(unknown) > 1 or unknown[0] < spec.compared:
         raise LinearityError(
             f"Expected a linear function to transpose, but it multiplies {len(unknown)} factors that depend on its "
-            f"arguments. Transpose its derivative, by jax.vjp."
+            "arguments. Transpose its derivative, with jax.vjp."
         )
     return unknown[0]
 

@@ -134,5 +134,5 @@ def misfit(recipe: str, error: Exception) -> LeafError:
     """Return the error for operands that do not fit a routine. `error` says which buffer does not."""
     return LeafError(
         f"Expected operands that fit the routine {recipe[:80]}, but a buffer does not: {error}. Pass the index arrays "
-        f"of a pattern as they were made."
+        "of a pattern unchanged."
     )

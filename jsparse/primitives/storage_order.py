@@ -67,7 +67,7 @@ def index_arrays(walk: PatternAccess, used: AnyPattern, operands: Sequence[Any])
             is_own = type_ == walk.pattern
             index, gathers = (arrays, ()) if is_own else (arrays[:-2], arrays[-2:])
             return check_index_arrays(index, type_), gathers
-    raise ValueError(f"{used} is none of {walk}")
+    raise ValueError(f"{used} is not one of {walk}")
 
 
 def static_patterns(walks: Sequence[PatternAccess]) -> tuple[Pattern, ...]:

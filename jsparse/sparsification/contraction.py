@@ -62,9 +62,9 @@ def product(equation: Equation, lhs: Any, rhs: Any) -> Value:
             raise
         if equation.nse is None:
             raise PatternError(
-                f"{equation} multiplies SparseTensors into one whose pattern is only known at run time. Pass the "
-                f"capacity of such products in entries, jsparse.sparsify(fn, nse=...), or multiply by a dense array "
-                f"first, A @ (B @ x)."
+                f"{equation} multiplies SparseTensors, and the pattern of the product is known only at run time. Pass "
+                "the capacity of such products, in entries, with jsparse.sparsify(fn, nse=...), or multiply by a "
+                "dense array first, A @ (B @ x)."
             ) from error
         return plain(einsum(subscripts, a, b, nse=equation.nse, preferred_element_type=equation.dtype))
 

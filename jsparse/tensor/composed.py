@@ -1,7 +1,8 @@
 """Composed tensors: values in slots of their own, and plain patterns that say where the slots belong.
 
-See `formats.composed` for the form. A composition stands where a tensor has its pattern. It is none: code that reads
-the levels of a pattern does not find any, and code that has no rule for compositions converts the tensor first.
+See `formats.composed` for the form. A tensor has its composition in the place of a pattern. A composition is not a
+pattern: code that reads the levels of a pattern does not find any, and code that has no rule for compositions converts
+the tensor first.
 """
 
 from __future__ import annotations

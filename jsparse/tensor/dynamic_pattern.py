@@ -140,7 +140,7 @@ class DynamicPattern(Levelled, SetOperators):
 
     @property
     def digest(self) -> str:
-        """The digest of shape, format and capacity. The index arrays are not part of it."""
+        """The digest of shape, format and capacity. It does not include the index arrays."""
         return self.type.digest
 
     @property
@@ -302,7 +302,7 @@ class DynamicPattern(Levelled, SetOperators):
 
     def _combine(self, symbol: str, other: Any) -> DynamicPattern:
         check_static(symbol, self, Pattern)
-        raise AssertionError(f"a dynamic pattern is not an operand of {symbol}")
+        raise AssertionError(f"{symbol} does not take dynamic patterns")
 
     @property
     def is_whole(self) -> bool:
@@ -360,8 +360,8 @@ class DynamicPattern(Levelled, SetOperators):
             return
         if not self.concrete:
             raise PatternError(
-                f"Expected known index arrays, but {self!r} has traced ones. Call validate() outside jit, "
-                f"or set config.bounds = 'check'."
+                f"Expected known index arrays, but {self!r} has traced index arrays. Call validate() outside jit, or "
+                "set config.bounds = 'check'."
             )
         for type_, arrays in [(self.type, self.arrays), *((other.type, other.arrays) for other in self.derived)]:
             _validate(type_, self._on_host(arrays))
@@ -462,7 +462,7 @@ def check_width(index_dtype: np.dtype, what: str) -> None:
     """Raise DTypeError if jax would cut the index arrays of `what` to 32 bits."""
     if index_dtype.itemsize == 8 and not jax.config.read("jax_enable_x64"):
         raise DTypeError(
-            f"Expected dimensions and nse that int32 counts, but {what} needs int64 indices. Set "
+            f"Expected dimensions and nse that fit int32, but {what} needs int64 indices. Set "
             "jax.config.update('jax_enable_x64', True)."
         )
 

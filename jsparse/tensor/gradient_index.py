@@ -45,9 +45,9 @@ class GradientIndex:
 
 def _refuse(*_: object) -> Never:
     raise LeafError(
-        "Expected a function of values, but it computes with an index array of the gradient of a dynamic tensor. Map "
-        "over jsparse.values(gradient), wrap an optimizer in jsparse.optax.values_only, or compute with the tensors "
-        "themselves, A - 0.1 * gradient."
+        "Expected a function of values, but the function computes with an index array of the gradient of a dynamic "
+        "tensor. Map over jsparse.values(gradient), wrap an optimizer in jsparse.optax.values_only, or compute with "
+        "the tensors themselves, A - 0.1 * gradient."
     )
 
 

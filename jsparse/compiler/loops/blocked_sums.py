@@ -167,4 +167,4 @@ def _with(stmt: nest.Stmt, name: str, depth: int, change: Callable[[nest.Forall]
             return replace(stmt, consumer=_with(consumer, name, depth, change))
         case nest.Pack(body=body) | nest.Scatter(body=body):
             return replace(stmt, body=_with(body, name, depth, change))
-    raise ValueError(f"no loop stands around what adds to {name}")
+    raise ValueError(f"no loop encloses the statement that adds to {name}")

@@ -70,7 +70,7 @@ def fuse_nests(problem: Problem, parts: Items[nest.Stmt], shared: Items[str | No
             members = [statement]
             continue
         if any(map(problem.adds, (statement, *members))):
-            raise FusionError("one of them adds to what the other has written")
+            raise FusionError("one of them adds to values that the other has written")
         # Targets are cleared in front of the shared loops: inside, each iteration would clear what earlier ones added.
         clears, body = _split(part)
         others, next_body = _split(groups[0])
@@ -117,9 +117,9 @@ def _fuse_pair(problem: Problem, first: nest.Stmt, second: nest.Stmt, name: str,
         return _sequence((_fuse_pair(problem, first, nearest, name, around), *others))
     if not (isinstance(first, nest.Forall) and isinstance(second, nest.Forall)):
         inside = f"inside {around[-1]}" if around else "outermost"
-        raise FusionError(f"not both statements have a loop {inside}")
+        raise FusionError(f"only one of the statements has a loop {inside}")
     if first.parallel is not None or (second.parallel is not None and second.parallel.mode == "split"):
-        raise FusionError("threads divide the loops of one of them in another way")
+        raise FusionError("threads divide the loops of the two statements in different ways")
     if any(x.jam > 1 or x.unroll or x.run or x.lanes for x in (first, second)):
         raise FusionError(f"iterations of {first.var} do not run one after the other")
     if first.var != second.var or loop_name(first, problem) != loop_name(second, problem):

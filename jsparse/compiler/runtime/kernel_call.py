@@ -305,7 +305,7 @@ def resolve(
         raise
     except Exception as error:  # the recipe may state anything
         raise JsparseError(
-            f"Expected the recipe of a call that was compiled, but a part of it was changed: {type(error).__name__}: "
+            f"Expected the recipe of a call that was compiled, but part of it was changed: {type(error).__name__}: "
             f"{error}. Export the program again."
         ) from error
 

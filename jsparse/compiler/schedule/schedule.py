@@ -216,7 +216,7 @@ def build_loops(problem: Problem, *schedules: Schedule) -> LoopNest:
     try:
         body = fuse_nests(problem, parts, [None if step is None else step.loop for step in steps])
     except FusionError as error:
-        raise ScheduleError(f"The statements cannot share loops: {error}. Leave the step 'compute_at' out.") from None
+        raise ScheduleError(f"The statements cannot share loops: {error}. Leave out the step 'compute_at'.") from None
     return LoopNest(problem, contract_temporaries(problem, body))
 
 

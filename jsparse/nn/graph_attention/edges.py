@@ -63,7 +63,7 @@ def edges_to_attend(
         is_on_graph = width > 0 and edge_features.shape[:-1] == pattern.shape
         if not is_on_graph or edge_features.pattern.digest != pattern.extended([width]).digest:
             raise ShapeError(
-                f"Expected edge_features on the graph's pattern, extended by an axis of features, in {layer}, but got "
+                f"Expected edge_features on the graph's pattern, with an added axis of features, in {layer}, but got "
                 f"{short_repr(edge_features)}."
             )
         features = edge_features.values.reshape(pattern.nse, width)

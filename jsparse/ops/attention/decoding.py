@@ -70,6 +70,6 @@ def check_causal(pattern: Pattern | DynamicPattern, where: str) -> None:
         if not later:
             return
     raise PatternError(
-        f"Expected a causal mask (n, n) in {where}, in which no query sees a later key, since later keys are not "
-        f"in the cache yet, but got {pattern!r}. Pass mask & jsparse.pattern.causal(n)."
+        f"Expected a causal mask (n, n) in {where}, in which no query sees a later key, because later keys are not in "
+        f"the cache yet, but got {pattern!r}. Pass mask & jsparse.pattern.causal(n)."
     )

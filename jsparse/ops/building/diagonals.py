@@ -33,7 +33,7 @@ def diag(v: TensorLike, k: int = 0, *, format: Format | str | None = None) -> Sp
 
     Args:
         v: a vector, dense or sparse, or a sparse matrix.
-        k: the diagonal: 0 for the main one, above it positive, below it negative.
+        k: 0 for the main diagonal, positive for diagonals above it, negative for diagonals below it.
         format: the format of the matrix, by default csr (dcsr if there are many more rows than entries).
 
     Returns a SparseTensor for a vector, an array for a matrix. Raises ShapeError for other ranks, FormatError for an
@@ -64,7 +64,7 @@ def diagonal(a: SparseLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> 
         >>> jsparse.diagonal(A, 1)
 
     Args:
-        offset: the diagonal: 0 for the main one, above it positive, below it negative.
+        offset: 0 for the main diagonal, positive for diagonals above it, negative for diagonals below it.
         axis1, axis2: the dimensions of rows and of columns.
 
     The dtype stays. Raises ShapeError if an axis is out of range, the axes are equal, or there are fewer than two

@@ -89,7 +89,7 @@ def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | No
     """
     if y is None:
         raise DTypeError(
-            "Expected x and y in jsparse.where(condition, x, y). For the coordinates at which a condition holds write "
+            "Expected x and y in jsparse.where(condition, x, y). For the coordinates at which a condition holds, write "
             "jsparse.nonzero(condition)."
         )
     advice = "Pass a SparseTensor or a known 0 as y, or write condition.map(jnp.where, x, y) for its stored entries. "

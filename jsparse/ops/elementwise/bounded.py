@@ -92,8 +92,8 @@ def _combine_with_capacity(
         result = combine(a, b)
         if not isinstance(result, SparseTensor):
             raise PatternError(
-                f"Expected a sparse result of a {symbol} b for nse=, which is a capacity, but it is dense. Leave nse= "
-                f"out."
+                f"Expected a sparse result of a {symbol} b for nse=, which is a capacity, but the result is dense. "
+                "Leave out nse=."
             )
     return _with_capacity(result, a, nse)
 

@@ -73,8 +73,8 @@ def layout_of(what: str, format: FormatLike | None, ndim: int) -> Format | Compo
     """The format that an argument denotes, by default csr or csf. Raises FormatError if it denotes none."""
     if is_auto(format):
         raise FormatError(
-            f"Expected a format in jsparse.pattern.{what}, but got 'auto', which chooses by the products of a tensor. "
-            "Leave it out, and convert a tensor A on this pattern: jsparse.asarray(A, format='auto')."
+            f"Expected a format in jsparse.pattern.{what}, but got 'auto', which chooses a format for the products of "
+            "a tensor. Leave it out, and convert a tensor A on this pattern: jsparse.asarray(A, format='auto')."
         )
     return default_format(ndim) if format is None else Format.of(format, ndim)
 
@@ -95,5 +95,5 @@ def exactly(what: str, rows: list[np.ndarray], shape: tuple[int, ...], layout: F
             return pattern
     raise FormatError(
         f"Expected a format that stores the {count:,} entries of jsparse.pattern.{what} and nothing else, but "
-        f"{shorten(layout)} stores others, too. Use csr or coo."
+        f"{shorten(layout)} also stores other entries. Use csr or coo."
     )

@@ -61,8 +61,8 @@ def _tokens(tokens: Any, size: int) -> np.ndarray:
         count = as_count(tokens, "tokens", "global_")
         if count > size:
             raise ShapeError(
-                f"Expected at most {size:,} tokens in jsparse.pattern.global_, as many as there are rows and columns, "
-                f"but got {shorten(count)}."
+                f"Expected at most {size:,} tokens in jsparse.pattern.global_, the number of rows and columns, but got "
+                f"{shorten(count)}."
             )
         return row_numbers(count)
     indices = host_array(tokens, "the tokens of jsparse.pattern.global_ to be integers")
@@ -74,7 +74,7 @@ def _tokens(tokens: Any, size: int) -> np.ndarray:
     outside = (indices < 0) | (indices >= size)
     if outside.any():
         raise ShapeError(
-            f"Expected the tokens of jsparse.pattern.global_ to lie in [0, {size}), the rows that are columns, too, "
+            f"Expected the tokens of jsparse.pattern.global_ to lie in [0, {size}), the rows that are also columns, "
             f"but got {indices[outside][0]}."
         )
     return np.unique(indices.astype(np.int64))
@@ -124,7 +124,7 @@ def from_mask(mask: ArrayLike, *, format: FormatLike | None = None) -> Pattern:
     layout = layout_of("from_mask", format, array.ndim)
     rows = [row.astype(np.int64, copy=False) for row in np.nonzero(array)] if array.ndim else []
     if not array.ndim and not array:
-        raise PatternError("Expected a mask without dimensions to be True, since its pattern has one entry.")
+        raise PatternError("Expected a mask without dimensions to be True, because its pattern has one entry.")
     return exactly("from_mask", rows, array.shape, layout)
 
 
@@ -168,7 +168,7 @@ def _known_mask(mask: ArrayLike, what: str) -> np.ndarray:
         )
     if is_sparse(mask):
         raise DTypeError(
-            f"Expected a dense mask for jsparse.pattern.{what}, but got a {type(mask).__name__}. Take the pattern "
-            "of a SparseTensor by A.pattern."
+            f"Expected a dense mask for jsparse.pattern.{what}, but got a {type(mask).__name__}. The pattern of a "
+            "SparseTensor is A.pattern."
         )
     return host_array(mask, f"the mask of jsparse.pattern.{what} to be an array of bools or numbers") != 0

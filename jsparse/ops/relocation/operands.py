@@ -32,8 +32,8 @@ def as_tensor(x: object, what: str) -> SparseTensor:
 def _advice(x: Any, what: str) -> str:
     is_array = isinstance(x, np.ndarray | jax.Array)
     if is_array and what.startswith(("graph.", "nn.")) and x.shape[:-1] == (2,) and x.dtype.kind in "iu":
-        return "An edge_index, (2, edges), becomes a graph by jsparse.graph.from_edge_index(edge_index, nodes=n)."
-    return "Make one by jsparse.asarray(x), or use jax.numpy for dense arrays."
+        return "An edge_index, (2, edges), becomes a graph with jsparse.graph.from_edge_index(edge_index, nodes=n)."
+    return "Make one with jsparse.asarray(x), or use jax.numpy for dense arrays."
 
 
 def as_tensors(xs: Iterable[SparseLike], what: str) -> list[SparseTensor]:

@@ -252,7 +252,7 @@ class _Grouping:
             return str(error)
         kept = equation.outvars if group.copies else self.results.intersection(equation.outvars)
         if reason is None and group.moves and not self.recomputation.on_entries.isdisjoint(kept):
-            reason = "its values of entries would be in another order than they are stored in"
+            reason = "its values of entries would not be in storage order"
         if reason is None:
             group.equations, group.chain, group.moves = equations, chain, group.moves or moves
             group.copies |= set(map(id, copies))

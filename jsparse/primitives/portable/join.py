@@ -110,12 +110,12 @@ class Sorted:
 
 
 def _on_device(column: Array) -> Array:
-    """Convert known coordinates to an array of JAX. Raises DTypeError if JAX would cut them to 32 bits."""
+    """Convert known coordinates to a JAX array. Raises DTypeError if JAX would cut them to 32 bits."""
     is_cut = isinstance(column, np.ndarray) and not jax.config.read("jax_enable_x64")
     if is_cut and column.max(initial=0) > np.iinfo(np.int32).max:
         raise DTypeError(
-            "Expected coordinates that int32 counts for a join of large patterns by XLA operations, but one is "
-            f"{column.max():,}. Set jax.config.update('jax_enable_x64', True)."
+            "Expected coordinates that fit int32 for a join of large patterns with XLA operations, but one coordinate "
+            f"is {column.max():,}. Set jax.config.update('jax_enable_x64', True)."
         )
     return jnp.asarray(column)
 

@@ -33,9 +33,9 @@ def run_portable(
     """
     if routine.name == "check":
         raise NotYetSupportedError(
-            'Expected config.bounds to be "clamp" in a program that is not for cpu, but it is "check", and no other '
-            "platform has a program fail for invalid index arrays yet. Set jsparse.config.bounds = 'clamp', and call "
-            "SparseTensor.validate() where the index arrays come from, or run the program on CPU."
+            'Expected config.bounds to be "clamp" in a program that is not for cpu, but it is "check", and '
+            "programs on other platforms cannot fail for invalid index arrays yet. Set jsparse.config.bounds = 'clamp' "
+            "and call SparseTensor.validate() where the index arrays are made, or run the program on CPU."
         )
     params = Parameters.read(routine.params)
     type_ = params.type

@@ -69,7 +69,9 @@ def plan_in_order(
     ways = [_with_shared(problem, tuple(patterns), tuple(order[:count]), asked) for count in counts]
     plans = [plan for plan in ways if plan is not None]
     if not plans and schedule is not None:
-        raise ScheduleError(f"No loops assemble {problem.target} with the schedule:\n{schedule}\nLeave steps out.")
+        raise ScheduleError(
+            f"No loops can assemble {problem.target} with the schedule:\n{schedule}\nLeave out some of its steps."
+        )
     return min(plans, key=lambda plan: plan.cost, default=None)
 
 

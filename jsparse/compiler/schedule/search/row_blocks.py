@@ -138,7 +138,7 @@ def find_blocks_in_layout(
         if blocks is None or more:
             raise ScheduleError(
                 f"Expected one block of rows in the order {' '.join(order)} of {operand}. {operand} has to be a table "
-                f"such as k[p], and the rows those at another table o[p] of the same points. Leave {text} out."
+                f"such as k[p], and the rows come from another table o[p] of the same points. Leave {text} out."
             )
         return blocks, layout.with_order(operand, tuple(blocks.block if name == text else name for name in order))
     return None, layout

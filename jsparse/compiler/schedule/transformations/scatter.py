@@ -52,7 +52,7 @@ class ScatterSegment(Transformation):
         if nest.problem.is_assembly and not nest.problem.ordered:
             return "the entries are listed without loops"
         if any(step.level == self.level for step in nest.steps_with("scatter")):
-            return f"{self.level} is scattered already"
+            return f"{self.level} is already scattered"
         if step := first_of(nest, "unroll", "unroll_and_jam"):
             return f"'{step}' runs several iterations at a time, which would share a map"
         pattern, level = self.numbers

@@ -62,14 +62,14 @@ class Specialize(Transformation):
 
     def check(self, nest: Summary) -> str | None:
         if any(step.to == self.to and step.what == self.what for step in nest.steps_with("specialize")):
-            return "the kernel is specialized to this already"
+            return "the kernel is already specialized to this"
         if self.to == "threads":
             return self._threads_reason(nest)
         if self.pattern not in nest.statement.patterns:
             return f"there is no pattern {self.what}"
         pattern = nest.problem.patterns[self.pattern]
         if self.to == "pattern":
-            return f"the entries of {self.what} are known at run time only" if pattern.dynamic else None
+            return f"the entries of {self.what} are known only at run time" if pattern.dynamic else None
         if pattern.dynamic:
             return f"the segments of {self.what} may have any length"
         return None if self.level < len(pattern.levels) else f"there is no level {self.what}"

@@ -29,7 +29,7 @@ class MakeWorkspace(Transformation):
         if not nest.problem.ordered:
             return "only the assembly of a sparse result has a row"
         if nest.first("workspace") is not None:
-            return "terms add to a row already"
+            return "terms already add to a row"
         if nest.loops[-1:] != (self.loop,):
             return f"{self.loop} is not the innermost of the shared loops {' '.join(nest.loops)}"
         return None
