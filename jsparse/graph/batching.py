@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from jsparse.base.limits import parse_nse
-from jsparse.errors import DTypeError, PatternError, ShapeError, short_repr
+from jsparse.errors import DTypeError, PatternError, ShapeError, named_type, short_repr
 from jsparse.formats import Format, Pattern
 from jsparse.graph.graphs import Graph, as_graph, is_pattern, like
 from jsparse.ops.indexing.gathered import split
@@ -161,8 +161,8 @@ def as_list(graphs: Iterable[T], what: str) -> list[T]:
     listed = [] if single or not isinstance(graphs, Iterable) else list(graphs)
     if not listed:
         raise ShapeError(
-            f"Expected a sequence of at least one graph for jsparse.graph.{what}, but got a "
-            f"{type(graphs).__name__}{'' if single else ' without any'}. Pass a list."
+            f"Expected a sequence of at least one graph for jsparse.graph.{what}, but got "
+            f"{named_type(graphs)}{'' if single else ' without any'}. Pass a list."
         )
     return listed
 

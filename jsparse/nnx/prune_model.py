@@ -14,7 +14,7 @@ from flax import nnx
 from flax.nnx import filterlib
 from flax.typing import PathParts
 
-from jsparse.errors import DTypeError
+from jsparse.errors import DTypeError, named_type
 from jsparse.formats import Format
 from jsparse.nnx.dense_layers import refusal
 from jsparse.nnx.linear import SparseLinear, count_to_keep, parts_of
@@ -114,8 +114,8 @@ def prune_model(
     if not chosen:
         names = ", ".join(f"{_text(kernel.path)} ({kernel.note})" for kernel in others) or "no kernels"
         raise DTypeError(
-            "Expected a model with linear layers in prune_model, and a where= that chooses some of them, but got a "
-            f"{type(model).__name__} with {names}."
+            "Expected a model with linear layers in prune_model, and a where= that chooses some of them, but got "
+            f"{named_type(model)} with {names}."
         )
     sources: dict[Path, Source] = {
         path: layer.to_sparse() if isinstance(layer, PrunedLinear) else layer for path, layer in chosen.items()

@@ -245,7 +245,7 @@ class Expression:
                 raise self.reader.error(token, message)
             rank = self.ranks.setdefault(token.text, count)
             if rank != count:
-                message = f"Expected {token} to have {rank} indices, as before, but it has {count}"
+                message = f"Expected {token} to have the same number of indices as before, {rank}, but it has {count}"
                 raise self.reader.error(token, message)
 
     def check_finite(self, number: Number, token: Token) -> Number:
