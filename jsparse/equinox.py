@@ -101,7 +101,7 @@ class _Mark:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, slots=True)
 class _Marked:
-    """A tensor and its `_Mark`. In a file, the digest of the mark stands before the leaves of the tensor."""
+    """A tensor and its `_Mark`. In a file, the digest of the mark comes before the leaves of the tensor."""
 
     mark: _Mark
     tensor: Any

@@ -56,7 +56,7 @@ class Decide(Protocol):
 
 
 class Work:
-    """What a call computes, and how it is divided. A program keeps its works alive; pickling leaves them out.
+    """The computation of a call, and how it is divided. A program keeps its works alive; pickling leaves them out.
 
     Attributes:
         decide: decides how the operation is divided.
@@ -128,7 +128,7 @@ def _mesh(devices: int) -> AbstractMesh:
 
 
 def _entries(sharding: XlaObject, rank: int, mesh: AbstractMesh) -> Entries | None:
-    """Read a sharding of XLA; None if there is none, or none of this kind."""
+    """Read an XLA sharding; None if there is none, or none of this kind."""
     if sharding is None:
         return None
     try:

@@ -99,7 +99,7 @@ class CpuModel:
     # Tiles and panels that are tried.
     shared_tiles: int = 16  # tiles of the target to divide among threads, at least,
     shared_lanes: int = 16  # but no tile narrower than a cache line of float32
-    inner_tiles: int = 4  # the same if the walk or its panels stand inside the loop over tiles
+    inner_tiles: int = 4  # the same if the walk or its panels are inside the loop over tiles
     panel_positions: int = 64  # entries of a panel: the rows that they select in two factors fit the second cache
     panel_rows: tuple[int, int] = (128, 512)  # of a panel whose rows are copied, one tile wide, to the 1st or 2nd cache
     block_rows: int = 24  # a multiple of the numbers of rows that run at a time

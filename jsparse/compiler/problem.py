@@ -174,7 +174,7 @@ class Problem:
             the variables of the accesses to the tensors on the pattern.
         output: the kind of output.
         ordered: whether an assembly produces columns in storage order, each once.
-        column_dtype: the dtype of coordinates that are written beside values.
+        column_dtype: the dtype of coordinates that are written together with values.
         derived: the index variables that other variables determine. The other variables may be derived variables that
             come earlier in this tuple.
         temporaries: the targets that are not results.
@@ -424,7 +424,8 @@ class Problem:
         return self.with_parts((*statement.assignment.variables(), *walked))
 
     def _find_walks(self) -> tuple[tuple[IndexVar, ...], ...]:
-        """For each pattern, the index variables in accesses to the tensors on the pattern; () if no tensor lies on it.
+        """For each pattern, the index variables in accesses to the tensors on the pattern; () if no tensor is stored on
+        it.
 
         Raises ValueError if accesses to two tensors on one pattern have different variables.
         """

@@ -29,7 +29,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 LEAST_FILL = 0.5  # the least share of entries in blocks
 MOST_IN_PARTS, LEAST_IN_PARTS = 0.95, 0.4  # the shares of entries in such blocks between which a decomposition pays
 GAIN, GAIN_IN_PARTS = 0.87, 0.8  # the most that blocks and a decomposition may cost, relative to csr, for any use
-LEAST_SIDE, LEAST_COLUMNS = 8, 32  # of blocks beside other entries, and of X: a vector gains nothing by parts
+LEAST_SIDE, LEAST_COLUMNS = 8, 32  # of blocks next to other entries, and of X: a vector gains nothing from parts
 CHEAPER = 0.95  # the same relative to a format that was considered before, as the mean over uses
 EMPTY = 0.5  # the least share of empty rows, or rows of blocks, for dcsr and dbsr
 LEAST_DENSITY = 0.25  # the least share of entries for dense levels, which take at most twice the memory of csr

@@ -61,7 +61,7 @@ def composition_of(x: object) -> Composition | None:
 
 
 def plain_out_format(out_format: object, ndim: int) -> Pattern | Format | None:
-    """What an operation that makes no composed tensors takes in place of "auto" or a composed `out_format`."""
+    """The `out_format` for an operation that makes no composed tensors, in place of "auto" or a composed format."""
     if is_auto(out_format):
         return None
     composition = composition_of(out_format)
@@ -99,7 +99,7 @@ def with_values(self: ComposedTensor, values: ArrayLike) -> ComposedTensor:
 
 
 def in_digits(tensor: ComposedTensor, fill: float) -> SparseTensor | None:
-    """The tensor of the digits, over the same arrays; None unless the values lie on a pattern of the digits.
+    """The tensor of the digits, over the same arrays; None unless the values are stored on a pattern of the digits.
 
     The digits of a dimension are neighbouring dimensions, the leading digit first. Values in padding become `fill`.
     """

@@ -196,7 +196,7 @@ def _restore_objects(x: Any, of_gradients: bool = False) -> Any:
 
 
 def _is_table(rows: Any, argument: Any) -> list[bool]:
-    """Return for each leaf of an argument whether it is to get a gradient of rows. A SparseTensor is one leaf."""
+    """Return for each leaf of an argument whether it should get a gradient of rows. A SparseTensor is one leaf."""
     prefix = rows(argument) if callable(rows) else rows
     try:
         whole = jax.tree.map(

@@ -28,7 +28,7 @@ class PatternType(Levelled):
 
     Attributes:
         derived: the types of the transposed indices, the same entries in other storage orders, for the scheduler.
-            Elsewhere they are beside the type.
+            Elsewhere they are kept separately from the type.
     """
 
     shape: tuple[int, ...]

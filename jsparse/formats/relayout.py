@@ -271,7 +271,7 @@ def find_determined_levels(pattern: Levelled, order: Sequence[int]) -> tuple[boo
 
 
 def _keys(pattern: Levelled) -> list[frozenset[int]]:
-    """Sets of dimensions in which no two entries have the same coordinates. Of a dynamic pattern only its format says
+    """Sets of dimensions in which no two entries have the same coordinates. For a dynamic pattern, only its format says
     something about them."""
     levels = pattern.format.levels[: pattern.format.ndim - pattern.format.trailing_dense]
     keys: list[frozenset[int]] = []

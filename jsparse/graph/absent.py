@@ -147,7 +147,7 @@ def absent(
 ) -> tuple[jax.Array, jax.Array]:
     """Find, in each row, the column with index `rank` among the columns that are not stored, and whether it exists.
 
-    There are `size` columns from `first` on. If a row stores the columns c[0] < c[1] < ..., then c[p] - p columns
+    There are `size` columns, starting at `first`. If a row stores the columns c[0] < c[1] < ..., then c[p] - p columns
     before c[p] are not stored. Bisection finds how many stored columns precede the result.
     """
     begin, count = pointers[row], pointers[row + 1] - pointers[row]

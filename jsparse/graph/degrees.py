@@ -77,7 +77,7 @@ def normalize(A: Graph, kind: str = "symmetric") -> SparseTensor:
 
 
 def inverse(degrees: jax.Array, *, root: bool = False) -> jax.Array:
-    """Return 1 / d, or 1 / √d with `root`. Where d is 0, the result and its derivative are 0."""
+    """Return 1 / d, or 1 / √d with `root`. If d is 0, the result and its derivative are 0."""
     empty = degrees == 0
     safe = jnp.where(empty, 1, degrees)
     return jnp.where(empty, 0, jax.lax.rsqrt(safe) if root else 1 / safe)

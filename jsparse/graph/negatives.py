@@ -98,7 +98,7 @@ def batched_negative_sampling(
             each: first all pairs in one direction, then all in the other.
 
     Returns integers (2, samples), row 0 the sources, row 1 the targets, graph by graph. There are `batch.size *
-    num_neg_samples` pairs, or for a float, the float times the batch's capacity in entries. Where a graph has too few
+    num_neg_samples` pairs, or for a float, the float times the batch's capacity in entries. If a graph has too few
     pairs without an edge, and in padding, both elements are the number of all nodes, which is out of range.
 
     Raises ShapeError for an invalid number, DTypeError if `batch` is not a batch.
@@ -142,7 +142,7 @@ def structured_negative_sampling(
         contains_neg_self_loops: whether k may be i; with False the graph has to be square.
 
     Returns i, j and k, integers of shape (nse,), in the order of stored entries. All nodes to which i has no edge are
-    equally likely. Where i has edges to all nodes, and in padding, k is the number of targets, which is out of range.
+    equally likely. If i has edges to all nodes, and in padding, k is the number of targets, which is out of range.
 
     Raises ShapeError for a graph of another shape, PatternError for a large static graph inside jit,
     DTypeError for dense arrays.

@@ -99,7 +99,7 @@ def _read_tokens(text: str) -> Reader:
 def _check_sums(expression: Expression, target: Access, products: Sequence[Product]) -> None:
     """Raise SubscriptError if an index that a term sums occurs only in calls.
 
-    It is not clear then whether the value of the call or its argument is to be summed.
+    It is then unclear whether to sum the value of the call or its argument.
     """
     for product in products:
         outside = {v for factor in product.factors if not factor.is_call for v in factor.variables()}

@@ -80,12 +80,12 @@ class Trial:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What `autotune` tried. Its text is a table.
+    """The formats and schedules that `autotune` tried. Its text is a table.
 
     Attributes:
         text: the statement.
-        trials: what was tried. The first one is what runs without `autotune`. Those that were timed twice, since they
-            were the fastest at first, stand before the others.
+        trials: what was tried. The first one is what runs without `autotune`. Programs that were timed twice, because
+            they were the fastest at first, come before the others.
         best: the fastest trial; the first one unless another is faster by at least 3 %.
     """
 

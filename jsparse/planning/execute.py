@@ -75,7 +75,7 @@ _REDUCE: Mapping[str, Callable[..., jax.Array]] = {
 def execute(plan: ProgramPlan, operands: Sequence[Any], out_format: object) -> Any:
     """Run a plan on operands with the signatures for which the plan was made. The result is an array or a SparseTensor.
 
-    `out_format` is the argument that the caller passed. If it is a tensor or a pattern, the result may lie on that
+    `out_format` is the argument that the caller passed. If it is a tensor or a pattern, the result may have that
     pattern.
     """
     values = list(operands)
@@ -118,7 +118,7 @@ def _result(instruction: Instruction, values: Values, out_format: object) -> Any
 def _reshape_array(x: Any, shape: tuple[int, ...]) -> Any:
     """Reshape an array. A call to XLA takes longer than a small product, so known arrays are reshaped on the host."""
     if not is_on_host(x):
-        # JAX refuses to guess where a divided axis stands in the new shape.
+        # JAX refuses to guess where a divided axis is in the new shape.
         divided = is_divided(jax.typeof(x))
         return jax.lax.reshape(x, shape, out_sharding=sharding_of_reshaped(jax.typeof(x), shape) if divided else None)
     view = np.asarray(x).reshape(shape)

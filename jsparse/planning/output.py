@@ -6,10 +6,10 @@ are sparse, never on values or on the particular formats. A product has a sparse
     (a) the result has all index variables of some sparse operand: `ij,ik,jk->ij`, `ij,i->ij`; or
     (b) the result has at least two index variables, and sparse operands carry all of them: `ij,jk->ik` of two matrices.
 
-In case (a), if loops walk only one pattern, the result lies on that operand's pattern. Dense levels follow for the
-index variables that the operand lacks. In all other cases the result has a new pattern, which stores exactly the
-coordinates that the operands' entries reach. A sum is sparse if all of its terms are sparse. It then stores the union
-of their patterns.
+In case (a), if loops walk only one pattern, the result has that operand's pattern. Dense levels follow for the index
+variables that the operand lacks. In all other cases the result has a new pattern, which stores exactly the coordinates
+that the operands' entries reach. A sum is sparse if all of its terms are sparse. It then stores the union of their
+patterns.
 
 If the caller requests another output, the request decides.
 """
@@ -158,7 +158,7 @@ class Assembly:
     Attributes:
         text: the expression, for messages.
         reached: the coordinates that the operands' patterns reach. The symbolic phase finds them.
-        sources: for each walked pattern, a value of the plan that lies on it, by number; None for a static pattern.
+        sources: for each walked pattern, a value of the plan on this pattern, by number; None for a static pattern.
         result: the static pattern, or the type of the dynamic one.
     """
 
@@ -286,7 +286,7 @@ def _make_output_pattern(products: Sequence[Term]) -> tuple[OutputPattern, tuple
 
 
 def _source(product: Term, key: WalkKey, walk: PatternAccess) -> int | None:
-    """Find a value that lies on a dynamic pattern and has the transposed indices of `walk`. Returns its number.
+    """Find a value on a dynamic pattern that has the transposed indices of `walk`. Returns its number.
 
     The result is None for a static pattern.
     """

@@ -417,9 +417,9 @@ def _decide_place(term: Term, assembly: Assembly, is_step: bool, first: int, cpu
     """Decide where the result of a term is stored, after planning has found its static pattern (`assembly.result`).
 
     The result of a step that stores every element is dense (None). If all entries of an operand are reached, the result
-    lies on the operand's pattern. If nothing is summed and the result has few entries, it lies on the found pattern:
-    loops look up each of its entries in the operands. In all other cases NEW_PATTERN is returned. Then one kernel may
-    find the entries again and compute their values. The results of steps are the values with numbers >= `first`.
+    has the operand's pattern. If nothing is summed and the result has few entries, it has the found pattern: loops look
+    up each of its entries in the operands. In all other cases NEW_PATTERN is returned. Then one kernel may find the
+    entries again and compute their values. The results of steps are the values with numbers >= `first`.
     """
     pattern = assembly.result
     assert isinstance(pattern, Pattern)

@@ -8,9 +8,9 @@ Every factor and the result is a *term*: a dense array, or values on a pattern. 
     transpose  X̄ₙ = Σ R̄ · ∏ₘ≠ₙ Xₘ,  summed over the indices that Xₙ lacks
 
 Both are computed by einsums of this kind: the JVP replaces one factor, and the transpose exchanges the terms of Xₙ and
-of the result. If Xₙ lies on a pattern, its cotangent is computed on that pattern only (a sampled product): no dense
-array of a sparse tensor's shape ever exists. A batch axis is one more index variable. So one primitive is closed under
-differentiation, transposition and batching.
+of the result. If Xₙ is stored on a pattern, its cotangent is computed on that pattern only (a sampled product): no
+dense array of a sparse tensor's shape ever exists. A batch axis is one more index variable. So one primitive is closed
+under differentiation, transposition and batching.
 
 The dtypes of factors and result may differ: a cotangent has the dtype of its factor. Nothing is conjugated, by JAX's
 convention for cotangents of complex numbers, so the transpose of a product is the same as for real numbers.

@@ -1,10 +1,10 @@
 """Transposes that cost nothing, because XLA chooses the layouts of the arrays between them.
 
 A layer that computes x W, where the first axis of x is the batch, transposes both x and the product. The routine `swap`
-is faster than XLA's transpose. But XLA can remove two transposes if only elementwise operations lie between them: it
-stores the arrays between them in another layout. So before a swap is lowered to a call of the routine, the operations
-that compute its operand are searched. If the operand is computed from other swaps by elementwise operations only, all
-of these swaps become transposes that XLA can see.
+is faster than XLA's transpose. But XLA can remove two transposes if there are only elementwise operations between them:
+it stores the arrays between them in another layout. So before a swap is lowered to a call of the routine, the
+operations that compute its operand are searched. If the operand is computed from other swaps by elementwise operations
+only, all of these swaps become transposes that XLA can see.
 
 While a swap is lowered, later operations are not known. So a swap becomes a call at first. If it becomes a transpose
 later, the uses of the call's result are replaced, and XLA removes the unused call.

@@ -101,7 +101,7 @@ class Windows:
 
     @property
     def numbers(self) -> jax.lax.ScatterDimensionNumbers:
-        """Which dimensions of operand, indices and updates correspond to each other."""
+        """The dimensions of operand, indices and updates that correspond to each other."""
         return self.equation.params["dimension_numbers"]
 
     @property

@@ -64,7 +64,7 @@ class Part:
     def of(
         format: ComposedFormat, pattern: Pattern | DynamicPattern | PatternType, slots: int, shape: Sequence[int]
     ) -> Part:
-        """Make a part of a tensor of this shape. Raises PatternError for a pattern that is none of the format."""
+        """Make a part of a tensor of this shape. Raises PatternError for a pattern of another format."""
         sizes, outer, stored = format.blocks.sizes(shape), len(format.blocks.outer), outer_format(format)
         expected = sizes[:outer] if format.rule is None else (*sizes[:outer], slots)
         is_whole = format.rule is not None or slots == pattern.nse
@@ -106,7 +106,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Composition(Owning, SetOperators):
-    """Where the values of a composed tensor belong. The values of its parts follow one another.
+    """The coordinates to which the values of a composed tensor belong. The values of its parts follow one another.
 
     Static compositions are compared and hashed by content, dynamic ones by identity. It is a pytree, whose leaves are
     the index arrays of dynamic patterns. Set operators and indexing act on the pattern in csr.
@@ -147,7 +147,7 @@ class Composition(Owning, SetOperators):
 
     @cached_property
     def on_levels(self) -> Pattern | DynamicPattern | None:
-        """The pattern on which the values lie in their order: dimension n has the digits of level n.
+        """The pattern on which the values are stored in their order: dimension n has the digits of level n.
 
         None for several parts, and where the outer pattern has the numbers of slots.
         """
@@ -156,7 +156,7 @@ class Composition(Owning, SetOperators):
 
     @property
     def as_blocks(self) -> Pattern | DynamicPattern | None:
-        """The pattern of whole blocks, such as (n / b, m / c, b, c), on which the values lie in their order.
+        """The pattern of whole blocks, such as (n / b, m / c, b, c), on which the values are stored in their order.
 
         None unless this composition follows from that pattern: its levels are the leading digits of all dimensions,
         then the other digits, and blocks fill the shape.

@@ -5,7 +5,7 @@ of range; values in padding are 0, and every operation keeps them so. The last p
 holds the true count: the pattern has overflowed if that exceeds the capacity. Kernels clamp pointers to the capacity
 and pass over coordinates out of range, so nothing outside of the arrays is read or written, whatever they hold.
 
-What is computed on a pattern that overflowed is NaN: a kernel has one more operand that says so
+Values that are computed on a pattern that overflowed are NaN: a kernel has one more operand that says so
 (`primitives.execute`). Every product of a derivative walks the same pattern, so gradients are NaN as well. A routine
 that assembles a pattern raises the count of its result to the true count of an operand (`csrc/routines/terms.h`).
 Integers and booleans have no NaN: their values pass through the routine `fit`, which makes the program fail

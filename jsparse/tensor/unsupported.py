@@ -67,9 +67,9 @@ class UnsupportedOperations:
         if name is None:
             raise AttributeError("__jax_array__")
         raise DTypeError(
-            f"The functions of jax.numpy{f', such as {name},' if name else ''} do not take a SparseTensor, because they "
-            f"would make it dense. Write {_counterpart(name)}A.map(f) for any elementwise function of stored entries; "
-            "jsparse.einsum for products; or pass A.todense()."
+            f"The functions of jax.numpy{f', such as {name},' if name else ''} do not take a SparseTensor, because "
+            f"they would make it dense. Write {_counterpart(name)}A.map(f) for any elementwise function of stored "
+            "entries; jsparse.einsum for products; or pass A.todense()."
         )
 
     # The result for a number or an array is a SparseTensor or an array, which `object` does not foresee.

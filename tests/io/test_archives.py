@@ -251,7 +251,7 @@ def test_what_is_no_regular_file(tmp_path):
     os.mkfifo(tmp_path / "A.npz")  # reading it would never end
     (tmp_path / "B.mtx").mkdir()
     for name in ("A.npz", "B.mtx"):
-        with pytest.raises(jsparse.FileFormatError, match=f"Expected a regular file, but .*{name} is none"):
+        with pytest.raises(jsparse.FileFormatError, match=f"Expected a regular file, but .*{name} is not one"):
             jsparse.load(tmp_path / name)
     for path in (3, None, "nul\0.npz", b"A.txt"):
         with pytest.raises(jsparse.FileFormatError, match="Expected the path of a file|Expected a file that ends in"):

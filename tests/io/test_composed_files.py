@@ -245,7 +245,7 @@ FAULTS = [
     (GROUPS, {"parts": np.array(1.0)}, r"Its parts is float64 of shape \(\), not one item"),
     (GROUPS, {"shape": np.array([2, 3])}, "coordinates of level 1 to lie in"),
     (GROUPS, {"shape": np.array([3, 4])}, "pointers of level 1 to be 4 long"),
-    (GROUPS, {"shape": np.array([2, 4, 4])}, "Expected a format of 3 dimensions"),
+    (GROUPS, {"shape": np.array([2, 4, 4])}, "Expected a format with 3 dimensions"),
     (GROUPS, {"shape": np.array([2, -4])}, "sizes of a shape to be between 0 and"),
     (GROUPS, {"nse": np.array(7)}, "takes nse=6, but it has nse=7"),
     (GROUPS, {"nse": np.array(6.0)}, "Its nse is float64"),

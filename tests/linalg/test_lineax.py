@@ -149,7 +149,7 @@ sys.modules["lineax"] = None
 try:
     import jsparse.lineax
 except ModuleNotFoundError as error:
-    assert "there is no lineax. Install them: pip install 'jsparse[lineax]'" in str(error), error
+    assert "lineax is not installed. Install them: pip install 'jsparse[lineax]'" in str(error), error
 else:
     raise AssertionError("imported")
 """

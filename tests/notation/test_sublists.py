@@ -75,7 +75,7 @@ def test_the_value_is_numpys(arguments):
         ((A, [0, "i"], v, [1]), "holds 'i'"),
         ((A, [0, 1], v, [1], [{}]), "the indices of the result.*holds a dict"),
         ((A, [..., 0, ...], v, [0]), "'.' is at position 4"),
-        ((A, [0, 1], v, [1], [0, 0]), "'a' stands 2 times in 'ab,b->aa'"),
+        ((A, [0, 1], v, [1], [0, 0]), "'a' appears 2 times in 'ab,b->aa'"),
         ((A, "ij"), "but the first argument is of type SparseTensor"),
         ((A,), "but the first argument is of type SparseTensor"),
     ],

@@ -27,7 +27,7 @@ def broadcast(value: ir.Expr, lanes: int) -> ir.Expr:
 
 
 def ramp(first: ir.Expr, lanes: int) -> ir.Expr:
-    """Consecutive integers from `first` on, one in each lane. If `lanes` is 0, `first` itself."""
+    """Consecutive integers that start at `first`, one in each lane. If `lanes` is 0, `first` itself."""
     return ir.Ramp(first, lanes) if lanes else first
 
 

@@ -17,7 +17,7 @@ Each run is summed in float32, and the runs' sums are added up in float64. The e
                                          ∀ k ∈ lanes
                                            C[i, k] = acc_total[k]
 
-Where positions are worked on in lanes, each lane of a run has at most `BLOCK` terms.
+If lanes work on positions, each lane of a run has at most `BLOCK` terms.
 
 In nested reductions, the cut loop is the innermost loop that, with the loops inside, may add more than `BLOCK` terms.
 If a workspace has an index variable, adding it to its total is expensive. So its runs enclose all loops, and continue

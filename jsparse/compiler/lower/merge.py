@@ -189,10 +189,10 @@ class _Merge:
         """Let the cursors of long segments skip to `greatest`. No coordinate below it is common to all levels.
 
         Unlike a galloping search (Bentley and Yao, "An almost optimal algorithm for unbounded searching", 1976), which
-        doubles its steps from the cursor on, a bisection needs bounds. The coordinates give them. Which segments are
-        searched is decided before the loop: if none is, each iteration has one branch more, which is always predicted.
-        A segment is long if it has over `LONG` times as many entries left as the shortest of the others. Returns the
-        statements before the loop, and those with which its cursors advance.
+        doubles its steps from the cursor on, a bisection needs bounds. The coordinates give them. The loop's caller
+        decides before the loop which segments are searched: if none are, each iteration has one more branch, which is
+        always predicted. A segment is long if it has over `LONG` times as many entries left as the shortest of the
+        others. Returns the statements before the loop, and those with which its cursors advance.
         """
         longs = [self.scope.fresh("long", BOOL) for _ in cursors]
         before, search = list[ir.Stmt](), list[ir.Stmt]()

@@ -2,12 +2,12 @@
 
 The coordinate of an entry determines the addresses of rows of dense tensors, and of segments of other patterns, where
 the coordinate is looked up. These rows and segments are prefetched for the next entries of the level, even if the
-entries lie in the next segments. The load of a later coordinate is clamped to the level's last entry, so that it needs
+entries are in the next segments. The load of a later coordinate is clamped to the level's last entry, so that it needs
 no branch (Ainsworth and Jones, "Software prefetching for indirect memory accesses", CGO 2017).
 
 If a loop over all coordinates of a dense level is inside a panel, it prefetches the rows of the target to which the
-panel adds, and the first entries of each segment in the panel. Neither of them lies next to memory that was read
-before. A loop over panels of positions prefetches the rows of the next panel.
+panel adds, and the first entries of each segment in the panel. Neither of them is next to memory that was read before.
+A loop over panels of positions prefetches the rows of the next panel.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _locate_rows(
 
 
 def prefetches_of_panel(loop: Forall, domain: PositionPanels, start: ir.Expr, scope: Scope) -> list[ir.Stmt]:
-    """Return prefetches of the rows at the coordinates in the panel of positions from `start` on. The rows go
+    """Return prefetches of the rows at the coordinates in the panel of positions that begins at `start`. The rows go
     into all caches except the nearest cache, where they would evict the rows of the previous panel."""
     walked = LevelIteration(domain.pattern, domain.level)
     level = LevelWalk(scope, walked, loop.var)

@@ -124,7 +124,7 @@ def power(tensor: TensorLike, exponent: TensorLike) -> SparseTensor | jax.Array:
 
 
 def _has_sign(exponent: TensorLike) -> bool:
-    """Whether an exponent is known to be positive, so that 0 stays 0, or negative, so that it is of stored entries."""
+    """Whether an exponent is known to be positive, so that 0 stays 0, or negative, so only stored entries count."""
     if not isinstance(exponent, int | float | np.number | np.ndarray | jax.Array):
         return False
     number = number_or_unknown(exponent)

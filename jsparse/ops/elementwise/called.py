@@ -150,7 +150,7 @@ def _supports(function: str, keys: tuple[int | None, ...], others: tuple[Backgro
 
 @lru_cache(maxsize=1024)
 def _background(function: str, arguments: tuple[Background, ...]) -> Background:
-    """Compute what is known of the value of a function at a point, from what is known of its arguments there."""
+    """Compute the known properties of a function's value at a point from those of its arguments at the point."""
     return background(function, arguments, partial(of_numbers, function))
 
 

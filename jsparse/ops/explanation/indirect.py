@@ -57,7 +57,7 @@ def indirect_statement(planned: Planned, given: Mapping[str, object]) -> Indirec
     if [part.has_slots for part in tensor.pattern.parts] != [True]:
         return None
     taken = {*operands, sparse[0].tensor, target.tensor, *statement.variables()}
-    # Powers, and operands behind the last letter, have names that are not identifiers.
+    # Powers, and operands after the last letter, have names that are not identifiers.
     names = {x: x if x.isidentifier() else _fresh("X", taken) for x in (*operands, target.tensor)}
     others = [access for access in (target, *factors) if access is not sparse[0]]
     values, used, arrays = _in_slots(tensor, sparse[0], {v for x in others for v in x.variables()}, taken)
@@ -71,7 +71,7 @@ def indirect_statement(planned: Planned, given: Mapping[str, object]) -> Indirec
 
 
 def _fresh(name: str, taken: set[str]) -> str:
-    """Take a name that is not taken: this one, or one with a number behind it."""
+    """Take a name that is not taken: this name, or this name followed by a number."""
     fresh = next(x for x in chain([name], (f"{name}{n}" for n in count(2))) if x not in taken)
     taken.add(fresh)
     return fresh
@@ -120,7 +120,7 @@ def _axes(part: Part, variables: Sequence[IndexVar], taken: set[str]) -> tuple[t
 def _tables(
     part: Part, shape: tuple[int, ...], axes: tuple[IndexVar, ...], sizes: Sequence[int], inner: Sequence[IndexVar]
 ) -> Iterator[tuple[tuple[IndexVar, ...], np.ndarray]]:
-    """Yield the coordinates of slots in each dimension, -1 in padding, behind the index variables of the axes."""
+    """Yield the coordinates of slots in each dimension, -1 in padding, after the index variables of the axes."""
     assert isinstance(part.pattern, Pattern)
     blocks = part.format.blocks
     *outer, numbers = part.pattern.rows()

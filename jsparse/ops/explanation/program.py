@@ -87,7 +87,7 @@ class ProgramExplanation:
 
     @property
     def _exchange_summary(self) -> str:
-        """What devices exchange."""
+        """The data that devices exchange."""
         if not self.exchanges:
             return ""
         names = [name for name, _ in self.exchanges]

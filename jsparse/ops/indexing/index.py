@@ -28,7 +28,7 @@ class Index:
     """A parsed index: its selection, and the dimensions of the result in order.
 
     Attributes:
-        empty_axis: a dimension of size 1 that is to be cut to size 0, since the index contains False; or None.
+        empty_axis: a dimension of size 1 that will be cut to size 0, because the index contains False; or None.
     """
 
     selection: Selection

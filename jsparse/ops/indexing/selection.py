@@ -1,4 +1,4 @@
-"""What an index selects: slices and integers select in some dimensions, index tables in all other dimensions.
+"""The selection that an index describes: slices and integers in some dimensions, index tables in all others.
 
 A `Selector` holds the coordinates that an index selects in one dimension, and the new coordinate of each of them.
 """
@@ -150,7 +150,7 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """What an index selects from a tensor. Dimensions that None adds to the result are left out.
+    """The selection that an index makes from a tensor. Dimensions that None adds to the result are left out.
 
     Attributes:
         extents: the tensor's shape.

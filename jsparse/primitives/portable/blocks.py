@@ -5,7 +5,7 @@
 Here t are the index variables that the pattern shares with the result, and s are the ones that it shares with X; n, k
 and m are the dense index variables of X and R, of X and V, and of V and R. Each letter stands for several index
 variables, which become one axis. The derivative with respect to X is a product of blocks, too. The derivative with
-respect to V is none: it is a sampled product.
+respect to V is not a product of blocks, but a sampled product.
 
 XLA would write X[s(e)] and the products of all entries to memory. A kernel (`block_kernels.py`) reads each block of X
 in place. The entries are sorted by their target t(e). Entries that take no part, such as padding, come after the

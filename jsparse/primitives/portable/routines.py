@@ -1,4 +1,4 @@
-"""The routines of dynamic patterns as operations of XLA: what `csrc/routines/routines.cc` computes on CPU.
+"""The routines of dynamic patterns as XLA operations: what `csrc/routines/routines.cc` computes on CPU.
 
 Both compute the same integers, also in padding, and the same true counts after an overflow.
 """
@@ -137,7 +137,8 @@ def _is_nonzero(x: jax.Array) -> jax.Array:
 def _number(leading: jax.Array, numbers: jax.Array, type_: PatternType) -> tuple[jax.Array, jax.Array]:
     """Number the integers below the size of the type: the slot of each of the `numbers`, and the number in each slot.
 
-    The leading numbers have the first slots. Of equal numbers the first one in a stable order stands for all of them.
+    The leading numbers have the first slots. Among equal numbers, the first one in a stable order represents all of
+    them.
     """
     (size,), first = type_.shape, leading.shape[0]
     both = jnp.concatenate([leading, numbers])

@@ -3,7 +3,7 @@
 While a loop works on one entry, it requests the rows that a later entry selects in dense tensors. The bytes that are
 requested and not read yet should be as many as a core receives from memory in the time of one request (Little's law).
 With fewer bytes the core waits, and with more bytes rows push each other out of the nearest cache. So the distance
-follows from a number of bytes. This number is larger if the rows lie in memory and not in the last cache.
+follows from a number of bytes. This number is larger if the rows are in memory and not in the last cache.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ def rows_from_memory(nest: Summary) -> list[Rows]:
 
 
 def _part(nest: Summary, dense: Sequence[str]) -> int:
-    """Return how many elements of a row one stored entry reads. If a dense loop stands outside of the loop over
-    entries, the entry reads one of its tiles, one of its coordinates, or the coordinates that run at a time."""
+    """Return how many elements of a row one stored entry reads. If a dense loop is outside the loop over entries, the
+    entry reads one of its tiles, one of its coordinates, or the coordinates that run at a time."""
     last = max(n for n, name in enumerate(nest.loops) if not nest.entry_vars.isdisjoint(nest.variables_of(name)))
     outside = {nest.outer.get(name, name): name in nest.outer for name in nest.loops[:last]}
     tile = nest.lanes if outside.get(str(nest.vector)) and nest.vector in dense else 1

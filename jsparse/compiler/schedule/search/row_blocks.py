@@ -161,7 +161,7 @@ def paying_blocks(nest: Summary, patterns: Sequence[AnyPattern]) -> RowBlocks | 
     """Find the row blocks that make a nest cheaper; None if there are none.
 
     Blocks can pay on three conditions. Several entries that run at a time share the rows of a matrix. The loop over
-    matrices stands outside of the loops over entries. Sums are scattered to the target.
+    matrices is outside the loops over entries. Sums are scattered to the target.
     """
     problem = nest.problem
     if not (nest.scatters and nest.shares_rows and nest.vector in nest.free_vars) or nest.panel or nest.position_panel:

@@ -9,7 +9,7 @@ exempt, since each chunk adds to a copy of it. An example is the gradient of a d
 
 Patterns may be reordered, so that statements share loops. The gradient of columns, `dV[j, l] = W[i, j] * dO[i, l]`,
 shares a loop over j with the statements that compute W, if these statements also walk the pattern column by column. A
-pattern can be reordered if only temporaries lie on it, so that none of its values are in memory.
+pattern can be reordered if only temporaries are stored on it, so that none of its values are in memory.
 """
 
 from __future__ import annotations
