@@ -1,4 +1,4 @@
-"""`python -m jsparse info` prints what a bug report needs; `python -m jsparse cache` shows the cached kernels.
+"""`python -m jsparse info` prints the facts for a bug report; `python -m jsparse cache` shows the cached kernels.
 
 `info --json` prints JSON. `cache --clear` removes all kernels from the folder of the cache.
 """

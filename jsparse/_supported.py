@@ -1,6 +1,6 @@
 """The systems, the builds of Python and the releases of JAX that this package works with.
 
-This module is imported first, since other modules use functions of the system and names of JAX that an unsupported
+This module is imported first, because other modules use functions of the system and names of JAX that an unsupported
 system or release may lack.
 """
 

@@ -102,7 +102,7 @@ class CacheError(JsparseError, OSError):
 
 
 class CacheWarning(RuntimeWarning):
-    """Compiled kernels are kept in memory only, since their folder cannot be used. A process warns once.
+    """Compiled kernels are kept in memory only, because their folder cannot be used. A process warns once.
 
     >>> warnings.simplefilter("error", jsparse.CacheWarning)  # a job that must not compile kernels again fails early
     """

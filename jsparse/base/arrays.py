@@ -1,4 +1,4 @@
-"""Checks of the caller's arrays and dtypes, and conversions to dtypes of JAX in the machine's byte order."""
+"""Checks of the caller's arrays and dtypes, and conversions to JAX dtypes in the machine's byte order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jsparse.base.limits import check_constant
 from jsparse.errors import DeletedArrayError, DTypeError, IntegerRangeError, ShardingError, short_repr, shorten
 
 Array: TypeAlias = jax.Array | np.ndarray
-"""An array of JAX, or a numpy array, whose elements are known even while a program is traced."""
+"""A JAX or NumPy array whose elements are known even while a program is traced."""
 
 PyTree: TypeAlias = Any
 """Any pytree: trees of parameters, gradients and states have no narrower type in JAX."""
@@ -223,7 +223,7 @@ def check_local(x: object, expected: str | Callable[[], str]) -> None:
 
 
 def is_masked(x: Any) -> bool:
-    """Whether an object is a masked array of numpy, or a list of such arrays. The check does not import numpy.ma."""
+    """Whether an object is a NumPy masked array, or a list of such arrays. The check does not import numpy.ma."""
     masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())
     return isinstance(x, masked) or (type(x) in (list, tuple) and any(isinstance(part, masked) for part in x))
 

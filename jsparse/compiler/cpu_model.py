@@ -123,7 +123,7 @@ class CpuModel:
     path_streamed: float = 0.5  # the same where nothing is summed, and arrays are read as the result is written
     path_strided: float = 6.0  # an element that XLA reads across the rows of an array, in no matrix product
     path_step: float = 6_000.0  # one more call
-    path_xla_call: float = 150_000.0  # an operation of XLA between kernels, since XLA wakes its own threads
+    path_xla_call: float = 150_000.0  # an operation of XLA between kernels, because XLA wakes its own threads
     path_assembly: float = 50_000.0  # a dynamic pattern assembled in the program
     path_stored: float = 4.0  # an entry of an intermediate result written, read and found
     path_written: float = 1.0  # an entry of a dense one, which is not searched

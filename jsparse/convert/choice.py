@@ -1,8 +1,8 @@
 """The choice of a format for a matrix, from measured facts and the prices of products that follow from them.
 
 Facts are cheap: how many rows are empty, and how well blocks of several sizes are filled, in strips of rows that are
-spread over the matrix. A format that the facts allow is priced (`convert.facts`), and nothing is converted for it.
-Formats of fixed length are never chosen, since they gain nothing on a CPU.
+spread over the matrix. A format that the facts allow is priced (`convert.facts`), and nothing is converted to find the
+price. Formats of fixed length are never chosen, because they gain nothing on a CPU.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ def as_sparse_operand(x: Any, text: str, composed: bool = False) -> Any:
 
     Composed tensors and compositions become plain ones, unless `composed` says that the caller takes them.
 
-    Raises NotYetSupportedError for a BCOO or BCSR with batch dimensions, since only `jax.vmap` can map over them. In
+    Raises NotYetSupportedError for a BCOO or BCSR with batch dimensions, because only `jax.vmap` can map over them. In
     the message, `text` names the function that got the operand.
     """
     if type(x) is ComposedTensor:

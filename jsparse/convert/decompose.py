@@ -1,4 +1,4 @@
-"""Decompositions: sparse tensors as sums of parts, each in a format of its own."""
+"""Decompositions: sparse tensors as sums of parts, each in its own format."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Conversions between plain and composed tensors with dynamic patterns.
 
-They go by coordinates, as all conversions of dynamic tensors do: the coordinates of each slot are split into digits, or
-joined, and a pattern with the new levels is assembled.
+They convert coordinates, as all conversions of dynamic tensors do: the coordinates of each slot are split into digits,
+or joined, and a pattern with the new levels is assembled.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def dynamic_core(part: Part) -> DynamicPattern:
 
 
 def plain_format_of(blocks: Blocks) -> Format:
-    """csr or csf. If the outermost level is not dense, no level is, since there may be many more rows than entries."""
+    """csr or csf. If the outermost level is not dense, no level is: there may be many more rows than entries."""
     is_dense = bool(blocks.levels) and blocks.levels[0].kind.is_full
     return default_format(blocks.ndim) if is_dense else Format(tuple(Level(COMPRESSED, n) for n in range(blocks.ndim)))
 

@@ -1,7 +1,7 @@
 """Measured facts about the entries of a matrix, and the prices of A X in several formats that follow from them.
 
-The decision between formats may take no longer than a conversion, so nothing is planned for it. A price is the
-number of multiply-adds of a product of csr that would take as long:
+The decision between formats may take no longer than a conversion, so nothing is planned for it. A price is the number
+of multiply-adds that a csr product would compute in the same time:
 
     elements · share · (ENTRY + n)  +  rows visited · ROW  +  rows · n · WRITE        for n columns of X
 

@@ -86,7 +86,7 @@ def from_jax_sparse(
 
 
 def _check_structure(x: Any, compressed: bool) -> None:
-    """Check that the arrays of a BCOO or BCSR fit each other, since anyone may have replaced or overwritten them.
+    """Check that the arrays of a BCOO or BCSR fit each other, because anyone may have replaced or overwritten them.
 
     Coordinates out of range are legal, and so are entries after a BCSR's last pointer.
 

@@ -1,9 +1,9 @@
 """Rules of the primitives that look up rows of a table, and of the primitives that act on each row separately.
 
-A rule does not know the place of a row, its index in `table.rows`. It asks the `RowReader` of the table, and each of
-two passes has its own, so the same rules serve both. The first pass records which rows of the complete table are read.
-The second pass evaluates the function on these rows only, and there a row's place is its index among the recorded rows.
-Places increase with row indices, so sorted and distinct coordinates remain sorted and distinct.
+A rule does not know the place of a row, its index in `table.rows`. It asks the `RowReader` of the table. Each of the
+two passes has its own reader, so the same rules serve both passes. The first pass records which rows of the complete
+table are read. The second pass evaluates the function on these rows only, and there a row's place is its index among
+the recorded rows. Places increase with row indices, so sorted and distinct coordinates remain sorted and distinct.
 """
 
 from __future__ import annotations

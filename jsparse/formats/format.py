@@ -22,7 +22,7 @@ AUTO = "auto"  # stands for the format that is chosen by the entries of a tensor
 _KNOWN = f"{', '.join((*NAMES, *FORMS))}, or a notation such as '(i, j) -> (j : dense, i : compressed)'"
 
 
-_once = functools.lru_cache(maxsize=1024)  # one result for all equal formats, since eager calls make new ones
+_once = functools.lru_cache(maxsize=1024)  # one result for all equal formats, because eager calls make new ones
 
 
 @dataclass(frozen=True, slots=True, repr=False)

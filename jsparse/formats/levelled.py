@@ -115,14 +115,14 @@ class KnownArrays(Levelled):
         return self
 
     def operands(self) -> tuple[()]:
-        """The operands of the einsum primitive for this pattern: none, since programs contain the index arrays."""
+        """The operands of the einsum primitive for this pattern: none, because programs contain the index arrays."""
         return ()
 
     def validate(self) -> None:
-        """Do nothing, since index arrays are checked when a pattern is made, and nobody can change them."""
+        """Do nothing, because index arrays are checked when a pattern is made, and nobody can change them."""
 
     def in_use(self, values: T, other: complex = 0) -> T:  # there is no padding to replace
-        """Return the values, since every slot is in use."""
+        """Return the values, because every slot is in use."""
         return values
 
     def mask_invalid(self, values: T) -> T:
@@ -130,11 +130,11 @@ class KnownArrays(Levelled):
         return values
 
     def poison(self, x: T) -> T:
-        """Return `x`, since the pattern has not overflowed."""
+        """Return `x`, because the pattern has not overflowed."""
         return x
 
     def guard_overflow(self, x: T) -> tuple[T, Self]:
-        """Return `x` and this pattern, since it has not overflowed."""
+        """Return `x` and this pattern, because it has not overflowed."""
         return x, self
 
     def ordinary(self) -> Self:

@@ -328,7 +328,7 @@ class Pattern(Owned, KnownArrays, SetOperators):
 def _restored(shape: tuple[int, ...], format: Format, dtype: str, vectors: tuple[bytes, ...], digest: str) -> Pattern:
     """Make a pattern from its pickle. `vectors` are the index arrays as bytes (see `jsparse.tensor.pickled_arrays`).
 
-    This is a plain function, since cloudpickle pickles a class method by value, together with this module's lock.
+    This is a plain function, because cloudpickle pickles a class method by value, together with this module's lock.
     Raises PatternError if the arrays differ from the pickled arrays.
     """
     if dtype not in ("int32", "int64"):

@@ -1,4 +1,4 @@
-"""Static patterns, types of dynamic patterns and composed formats as bytes or JSON values, and no code."""
+"""Static patterns, types of dynamic patterns and composed formats as bytes or JSON values that contain no code."""
 
 from __future__ import annotations
 

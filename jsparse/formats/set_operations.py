@@ -89,7 +89,8 @@ class PatternArrays:
 def combine(kept: Kept, first: PatternArrays, second: PatternArrays) -> PatternArrays:
     """Apply a set operation to two patterns of the same shape.
 
-    Raises PatternError if the result is empty and has no dimensions, since a pattern without dimensions has one entry.
+    Raises PatternError if the result is empty and has no dimensions, because a pattern without dimensions has one
+    entry.
     """
     if not first.shape:
         if kept.both:
@@ -227,7 +228,7 @@ def _exactly(rows: Rows, like: PatternArrays, order: Sequence[int]) -> PatternAr
 def exact_format(format: Format) -> Format:
     """Return a similar format that can store any set of entries, and adds no other entries.
 
-    Range levels and the dense levels at the end become compressed, since they also store elements between entries. If
+    Range levels and the dense levels at the end become compressed, because they also store elements between entries. If
     all levels are dense and there are several, the outermost level stays dense: a dense matrix becomes csr.
     """
     first = 1 if format.is_dense and format.ndim > 1 else format.ndim - format.trailing_dense

@@ -1,4 +1,4 @@
-"""Merging of repeated edges into one edge each."""
+"""Merges each group of repeated edges into one edge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The search for the nearest neighbours of points: by a tree if the points are known, by blocks of distances if not."""
+"""The search for the nearest neighbours of points: with a tree if they are known, else with blocks of distances."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def _seeds(seeds: Any, nodes: int) -> jax.Array:
 def _sample_rows(
     key: jax.Array, pointers: jax.Array, columns: jax.Array, values: jax.Array, seeds: jax.Array, *, fanout: int
 ) -> NeighborSample:
-    """Sample entries of some rows. Routines draw and number, since XLA takes long to compile random bits and sorts."""
+    """Sample entries of some rows. Routines draw and number, because XLA compiles random bits and sorts slowly."""
     nodes, count, edges = pointers.shape[0] - 1, seeds.shape[0], columns.shape[0]
     start, end = (jnp.minimum(pointers.at[seeds + n].get(mode="clip"), edges) for n in range(2))
     sizes = end - start  # 0 out of range, where both are the last pointer

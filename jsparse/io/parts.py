@@ -1,7 +1,7 @@
 """The parts of composed tensors as entries of an archive.
 
 The entry `parts` is their number. Part n has the entries `part_n_levels`, the notation of its levels, `part_n_rule` and
-`part_n_numbers`, its rule of slots and the numbers of that (0 for one that the rule leaves open) if there is a rule,
+`part_n_numbers`, its rule for slots, if there is one, and the rule's numbers (0 for a number that is left open),
 `part_n_slots`, the number of slots, and the outer pattern: `part_n_pattern` ("static" or "dynamic"), `part_n_nse` and
 the index arrays `part_n_index_0`, … Shapes and formats of outer patterns follow from the levels.
 """

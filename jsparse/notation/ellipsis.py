@@ -58,7 +58,7 @@ def without_ellipsis(
 def with_own_ones(text: str, terms: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> list[str]:
     """Give each dimension of size 1 a new letter if its letter denotes a larger size elsewhere. Returns new terms.
 
-    A letter that occurs twice in a term stays, since it denotes a diagonal. Raises NotYetSupportedError if no letters
+    A letter that occurs twice in a term stays, because it denotes a diagonal. Raises NotYetSupportedError if no letters
     are left.
     """
     largest: dict[str, int] = {}

@@ -152,7 +152,7 @@ class Expression:
         return [(self.check_finite(number, token), powers)]
 
     def ones(self, access: Access, token: Token) -> Access:
-        """Return the power 0 of a factor: a call, since it is 1 where the factor is 0 and where it is not stored."""
+        """Return the power 0 of a factor: a call, because it is 1 where the factor is 0 and where it is not stored."""
         base: Terms = [(Fraction(1), (access,))]
         ((_, (power,)),) = self.add_call("pow", (base, [(Fraction(0), ())]), token)
         if not access.is_call:

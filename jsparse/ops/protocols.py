@@ -1,4 +1,4 @@
-"""The protocols by which code that is written for any library of arrays finds ours.
+"""The protocols through which code for any array library finds our functions.
 
 NumPy's `__array_function__`: `np.sum(A)` is `jsparse.sum(A)`, and functions that jsparse lacks are refused. Without the
 protocol, numpy's functions that convert a tensor to an array would fail, and others would return a wrong result:

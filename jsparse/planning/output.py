@@ -266,7 +266,7 @@ def _dynamic(text: str, products: Sequence[Term], format: Format | None, nse: in
 def _make_output_pattern(products: Sequence[Term]) -> tuple[OutputPattern, tuple[int | None, ...]]:
     """Make the problem that finds the entries of a sum of products. Also returns the sources of its `Assembly`.
 
-    A term is left out if a sparse operand has a dimension of size 0, since that operand stores nothing.
+    A term is left out if a sparse operand has a dimension of size 0, because that operand stores nothing.
     """
     walks: dict[WalkKey, tuple[PatternAccess, int | None]] = {}
     terms = []

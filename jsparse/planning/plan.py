@@ -336,8 +336,8 @@ def _of_kernels(text: str, schedules: Schedules, kernels: int) -> Schedules:
         return schedules
     each = "one kernel computes all of it" if kernels == 1 else f"each of its {kernels} terms has its own loops"
     raise ScheduleError(
-        f"Expected {kernels} schedule{'s' * (kernels > 1)} for '{text}', since {each}, but got {len(schedules)}. Pass "
-        f"{'one Schedule' if kernels == 1 else 'a list with a Schedule or None for each term'}."
+        f"Expected {kernels} schedule{'s' * (kernels > 1)} for '{text}', because {each}, but got {len(schedules)}. "
+        f"Pass {'one Schedule' if kernels == 1 else 'a list with a Schedule or None for each term'}."
     )
 
 

@@ -242,7 +242,7 @@ class Planner:
         """Remove bare patterns from a term whose result has a known pattern, if they store every entry of the result.
 
         The known pattern already has the restrictions of these bare patterns. Steps of the term may now have dense
-        results, since no pattern has to be found from theirs.
+        results, because no pattern has to be found from theirs.
         """
         pairs = enumerate(zip(term.operands, term.indices, strict=True))
         chosen = [n for n, (x, indices) in pairs if not x.is_bare or not set(indices) <= set(term.result_vars)]

@@ -182,7 +182,7 @@ class Term:
 
     @property
     def as_summand(self) -> Term:
-        """Return the term as a part of a sum. Its result has a wide dtype, since only the sum is rounded."""
+        """Return the term as a part of a sum. Its result has a wide dtype, because only the sum is rounded."""
         return replace(self, dtypes=self.dtypes.of_term)
 
     @cached_property

@@ -39,7 +39,7 @@ class ElementwiseFunction:
         jaxpr: a closed jaxpr of scalars, without constants.
         name: the name in messages and jaxprs.
         is_compiled: whether a call outside of jit runs as one compiled program. Otherwise the call runs step by step,
-            as functions of jax.numpy do, since compiling a new function takes longer than running it.
+            as functions of jax.numpy do, because compiling a new function takes longer than running it.
     """
 
     jaxpr: Any

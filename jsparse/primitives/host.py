@@ -28,7 +28,7 @@ Result: TypeAlias = tuple[tuple[int, ...], np.dtype]
 def is_on_host(*arrays: Any) -> bool:
     """Whether the host may compute with these arrays now: nothing is traced, and each array is in memory of one CPU.
 
-    Arrays with a weak dtype are excluded, since numpy has no weak dtypes.
+    Arrays with a weak dtype are excluded, because numpy has no weak dtypes.
     """
     return _compat.is_eager() and all(map(is_in_memory, arrays))
 

@@ -158,5 +158,5 @@ def from_state(target: Valued, state: Any) -> Valued:
 
 
 def _ordinary(tensor: Valued) -> Valued:
-    """Return the tensor without the mark of a gradient, since states contain no marks."""
+    """Return the tensor without the mark of a gradient, because states contain no marks."""
     return tensor._wrap(tensor.values, tensor.pattern.ordinary())

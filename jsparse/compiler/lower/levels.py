@@ -347,7 +347,7 @@ class LevelWalk:
         return add(position, self.leaf(position))
 
     def leaf(self, position: ir.Expr, first: int = 1, stop: int | None = None) -> ir.Expr:
-        """The number of positions of level `stop - 1` that lie below the positions 0, ..., `position` - 1 of level
+        """The number of positions of level `stop - 1` that are below the positions 0, ..., `position` - 1 of level
         `first - 1`. By default, `stop - 1` is the last level."""
         leaf = position
         variables = self.scope.storage.problem.level_variables[self.domain.pattern]

@@ -136,7 +136,7 @@ def _rows(loop: Forall, there: Scope, variables: AbstractSet[IndexVar]) -> Itera
     """Yield prefetches of the dense rows that these variables select. Loops read these rows, or add sums to them.
 
     A prefetch covers the present tile of a row. Without tiles, it covers the elements that inner loops read, but at
-    most the first `MOST` elements. A single element is prefetched if its tensor exceeds near caches, since the loop
+    most the first `MOST` elements. A single element is prefetched if its tensor exceeds near caches, because the loop
     has loaded the coordinate already for the rows of other tensors.
     """
     problem, inside = there.storage.problem, list(assignments(loop.body))

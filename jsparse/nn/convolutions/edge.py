@@ -35,7 +35,7 @@ def edge_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], 
         >>> jsparse.nn.edge_conv(P, points, jnp.tanh).shape
         (20, 6)
 
-    Wang et al., "Dynamic graph CNN for learning on point clouds", 2019. Since `mlp` may be any function, it is called
+    Wang et al., "Dynamic graph CNN for learning on point clouds", 2019. Because `mlp` may be any function, it is called
     once, with an array (nse, 2 · features) for all edges. So the memory grows with the number of edges times features.
 
     Args:

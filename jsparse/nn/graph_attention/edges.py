@@ -143,7 +143,8 @@ def over_neighbors(scores: Any, factors: jax.Array | None) -> SparseTensor:
 def per_head(x: jax.Array, kernel: jax.Array) -> jax.Array:
     """Compute x W[h] for each head h: an array (nodes, heads, dim), in float32 for operands of narrow floats.
 
-    All heads are computed by one product of two matrices, since XLA would transpose the operands of any other product.
+    All heads are computed by one product of two matrices, because XLA would transpose the operands of any other
+    product.
     """
     inputs, heads, dim = kernel.shape
     return product(x, kernel.reshape(inputs, heads * dim)).reshape(x.shape[0], heads, dim)

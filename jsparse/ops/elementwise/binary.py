@@ -55,8 +55,8 @@ def clip(A: TensorLike, min: TensorLike | None = None, max: TensorLike | None = 
 
         >>> jsparse.clip(A, -1, 1)
 
-    Entries that are not stored stay 0. Raises PatternError if the interval is not known to contain 0, since these zeros
-    would be replaced: write `A.map(jnp.clip, min, max)` for stored entries only.
+    Entries that are not stored stay 0. Raises PatternError if the interval is not known to contain 0, because these
+    zeros would be replaced: write `A.map(jnp.clip, min, max)` for stored entries only.
 
     Shape and pattern stay, and dtypes promote as in jnp.clip. If a bound is an array of the shape of A, the
     result is an array.
@@ -106,7 +106,7 @@ def power(tensor: TensorLike, exponent: TensorLike) -> SparseTensor | jax.Array:
         >>> A**2
         >>> A**-0.5  # of stored entries only, as in the normalization of an adjacency matrix
 
-    Dtypes promote as in jnp. Raises PatternError for p = 0, since 0 ** 0 is 1 and the result would be dense, for NaN,
+    Dtypes promote as in jnp. Raises PatternError for p = 0, because 0 ** 0 is 1 and the result would be dense, for NaN,
     and for a traced p, which may be 0: for stored entries only write `A.map(jnp.power, p)`. Raises PatternError, too,
     if the exponent is a tensor with other entries, or an array that is smaller than the result.
     """

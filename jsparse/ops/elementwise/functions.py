@@ -1,7 +1,7 @@
 """The functions of the table (`jsparse/notation/functions.py`) for sparse tensors, by name: `functions.tanh`.
 
 Functions of one argument map the stored entries only. Functions that are 0 at 0 agree with JAX's function of the dense
-array. All others do not, since entries that are not stored stay 0. Functions of two arguments have numpy's meaning
+array. All others do not, because entries that are not stored stay 0. Functions of two arguments have numpy's meaning
 (`called.py`).
 """
 

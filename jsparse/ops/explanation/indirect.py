@@ -1,7 +1,7 @@
 """The indirect Einsum of a product with one operand of slots: a statement over arrays alone.
 
 A tensor in `ell`, `group_coo`, `block_group_coo` or `hyb` is an array V of slots and, for each dimension, a table of
-the coordinates of the slots. Of such a statement Insum (Won et al., 2026) makes one kernel:
+the coordinates of the slots. Insum (Won et al., 2026) makes one kernel from such a statement:
 
     C[i, k] = A[i, j] * B[j, k]        is        C[rows[p], k] += V[p, q] * B[cols[p, q], k]
 

@@ -162,7 +162,7 @@ def _access(planned: Planned, number: int) -> str:
 
 
 def _explain_move(title: str, access: str, given: str, to: str, cost: float, reason: str = "") -> ExplainedKernel:
-    title = f"{title} from {given} to {to}{reason and f', since {reason}'}"
+    title = f"{title} from {given} to {to}{reason and f', because {reason}'}"
     return ExplainedKernel(title, None, formats=((access, given), (access, to)), price=cost)
 
 

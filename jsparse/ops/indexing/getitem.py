@@ -171,7 +171,7 @@ _POINTS = 1 << 16  # the points of a mask that are looked up at a time
 def elements_of_mask(tensor: SparseTensor, mask: Any) -> jax.Array | None:
     """Return the elements of a known tensor where an array of bools of its shape is True, in row-major order.
 
-    The mask is read in parts, since the coordinates of all its points would take much more memory than the elements.
+    The mask is read in parts, because the coordinates of all its points would take much more memory than the elements.
     Returns None for anything but such a mask, and for tensors that are not known.
     """
     if not isinstance(mask, np.ndarray | jax.Array) or isinstance(mask, jax.core.Tracer):

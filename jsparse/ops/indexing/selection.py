@@ -99,7 +99,7 @@ class Listed:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every coordinate is known to stay as it is. The result is False, since no element is examined."""
+        """Whether every coordinate is known to stay as it is. The result is False, because no element is examined."""
         return False
 
     @lazy

@@ -256,7 +256,7 @@ def _sort_values(values: Array, starts: Array, width: int, descending: bool) -> 
     if is_known(values):
         return sort_segments(values, starts, width, descending=descending, known=True)
     order, places = sort_segments(values, starts, width, descending=descending)
-    # A statement, since its derivative is a kernel's, too.
+    # A statement, because its derivative is a kernel's, too.
     ordered: Any = evaluate("C[q] = V[G[q]]", V=values, G=order) if len(order) else values
     return ordered, places
 

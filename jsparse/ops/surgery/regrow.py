@@ -112,7 +112,7 @@ def _mask_of_largest(scores: Array, free: Array, k: Array | int) -> Array:
 
 
 def _of_static(tensor: SparseTensor, scores: SparseTensor | Array, k: jax.Array | int) -> SparseTensor:
-    """Build the static result on the host, since XLA would compile a program for each pattern."""
+    """Build the static result on the host, because XLA would compile a program for each pattern."""
     pattern = tensor.pattern
     assert isinstance(pattern, Pattern)
     rows = pattern.rows()

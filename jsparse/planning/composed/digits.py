@@ -41,7 +41,7 @@ class Digits:
         for v, of_var in strides.items():
             for upper, lower in pairwise(of_var):
                 if upper % lower:
-                    raise NoFormError(f"blocks of {lower} and blocks of {upper} along {v} have no common digits")
+                    raise NoFormError(f"blocks of {lower} and of {upper} along {v} have no common digits")
             every |= zip(_names(v, of_var), digit_sizes(sizes[v], of_var), strict=True)
         return Digits(every, strides)
 

@@ -135,7 +135,7 @@ def _sum_on_composition(factors: Factors, terms: Sequence[Term], output: Composi
 def sum_on_plain(planner: Planner, terms: Sequence[Term], output: OutputRequest, reason: str) -> None:
     """Convert composed operands to plain ones, and the result to its composed format, for a reason.
 
-    Raises NotYetSupportedError for a result in new blocks by a semiring whose zero is not 0, since their fill is 0.
+    Raises NotYetSupportedError for a result in new blocks by a semiring whose zero is not 0, because their fill is 0.
     """
 
     def plain(term: Term) -> Term:

@@ -37,7 +37,7 @@ class View:
 
     Attributes:
         tensor: the name of the tensor.
-        home: the node (index variable) of each axis of the tensor, without axes of size 1. None for an operand, since
+        home: the node (index variable) of each axis of the tensor, without axes of size 1. None for an operand, because
             each access may read it with different index variables.
         axes: for each axis of the array, the index of the tensor's axis; None for an axis along which elements repeat.
         shape: the shape of the array.

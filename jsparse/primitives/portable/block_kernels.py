@@ -7,7 +7,7 @@ and the tiles of k. On a TPU one program takes the entries one after the other. 
 are loaded before it starts, so it knows the next tiles and fetches them while it multiplies. Both kernels keep sums in
 float32, and round them once.
 
-This module imports Pallas, so it is imported only on demand. Each kernel imports its own backend of Pallas, since a
+This module imports Pallas, so it is imported only on demand. Each kernel imports its own backend of Pallas, because a
 release of JAX may lack one of them.
 """
 

@@ -39,7 +39,7 @@ MOST_KNOWN = 1 << 16
 the MiB of constants that a program for platforms other than CPU may have."""
 
 MOST_COUNTED = 1 << 30
-"""The most joined rows that are counted at a time, since the running sum is an int32."""
+"""The most joined rows that are counted at a time, because the running sum is an int32."""
 
 FEW = 5  # patterns whose orders are all compared
 

@@ -342,7 +342,7 @@ class _Lazy(dict[str, Any]):
 
 
 class _LoadedFunction(ir.LoadInstr):  # type: ignore[misc]
-    """A function pointer loaded from the context, with the function's signature, since LLVM's pointers have no type."""
+    """A function pointer loaded from the context, with its signature, because LLVM's pointers have no type."""
 
     function_type: ir.FunctionType | None = None
 

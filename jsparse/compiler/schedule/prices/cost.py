@@ -7,7 +7,7 @@ order, they are upper bounds, which follow from nse and the sizes.
 
 The parts of a cost are added up. The roofline model takes the greater one of arithmetic and memory traffic instead
 (Williams et al., 2009). Here, the price of a missed cache line is the time that it adds to a product whose rows are in
-the nearest cache (`CpuModel`), since a gathered line comes too late for the arithmetic that waits for it.
+the nearest cache (`CpuModel`), because a gathered line comes too late for the arithmetic that waits for it.
 """
 
 from __future__ import annotations
@@ -342,7 +342,7 @@ def _times_summed(nest: Summary) -> int:
 
 
 def _cost_of_far_lines(nest: Summary, counts: TripCounts) -> float:
-    """The cost of the target's cache lines that are read and written back, since they have left the near caches.
+    """The cost of the target's cache lines that are read and written back, because they have left the near caches.
 
     Sums that are scattered change a line anywhere in the target. If the loop over tiles is outside of all loops over
     patterns, one tile of every row is stored before the next tile of any row: tiles that are stored one after the other

@@ -122,7 +122,8 @@ def _price_candidates(
     best = inf
 
     # Branch and bound: `Prices.least` is a lower bound of all candidates with the probe's order and lanes. Equal bounds
-    # stay open, since candidates with equal totals are compared by the parts of their costs, and then by their numbers.
+    # stay open, because candidates with equal totals are compared by the parts of their costs, and then by their
+    # numbers.
     def is_open(probe: Summary) -> bool:
         return best == inf or prices.least(probe) <= best
 

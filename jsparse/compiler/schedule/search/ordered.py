@@ -110,8 +110,8 @@ def _with_shared(
 def _apply_steps(nest: Summary, steps: Sequence[Transformation], asked: Schedule) -> Summary:
     """Apply the steps of `asked` to a nest, and also the legal steps of `steps` that decide what `asked` leaves open.
 
-    Steps that change the structure of the loops come first, since they build the loops again. Raises ScheduleError if a
-    step of `asked` is illegal.
+    Steps that change the structure of the loops come first, because they build the loops again. Raises ScheduleError if
+    a step of `asked` is illegal.
     """
     decided = {_decision(step) for step in asked.steps}
     grain = next((step.grain for step in steps if isinstance(step, Parallelize)), 1)

@@ -83,7 +83,7 @@ def distance(cpu: CpuModel, rows: Sequence[Rows]) -> int:
 def rows_from_memory(nest: Summary) -> list[Rows]:
     """Find the rows that stored coordinates select in dense tensors that are too large for the cache.
 
-    Parts of a row that are shorter than a cache line are left out, since the previous part has mostly loaded the line
+    Parts of a row that are shorter than a cache line are left out, because the previous part has mostly loaded the line
     already. Rows of a few bytes are left out, too. If a loop outside of all loops over patterns fixes an index, such as
     the head of an attention layer, only one coordinate of this index counts for the size of the tensor: the rows of one
     head are read again and again.
@@ -103,7 +103,7 @@ def rows_from_memory(nest: Summary) -> list[Rows]:
         dense = [v for v in variables if v not in nest.pattern_vars and v not in fixed]
         part, row = _part(nest, dense), extent(nest.problem, dense)
         least = nest.cpu.line_bytes if part < row else nest.cpu.line_bytes // 2
-        # Rows in a second-level cache arrive in time, since a core looks a few hundred instructions ahead.
+        # Rows in a second-level cache arrive in time, because a core looks a few hundred instructions ahead.
         if size > nest.cpu.large_second_cache_bytes and part * item >= least:
             rows.append(Rows(row * item, size))
     return rows

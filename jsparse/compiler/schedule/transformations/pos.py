@@ -32,7 +32,7 @@ class Pos(LoopStep):
             return f"{self.loop} walks no pattern, so its coordinates are not positions of a pattern"
         for n in nest.statement.patterns:
             levels = zip(nest.problem.level_variables[n], nest.problem.patterns[n].levels, strict=True)
-            # A full level is not an obstacle, since coordinates are located in it by arithmetic.
+            # A full level is not an obstacle, because coordinates are located in it by arithmetic.
             if n != walked.pattern and not all(level.kind.is_full for name, level in levels if name == self.loop):
                 return f"several patterns meet at {self.loop}, so its coordinates are not positions of a single pattern"
         if nest.problem.level_variables[walked.pattern].count(self.loop) > 1:

@@ -28,8 +28,8 @@ class Precompute(Transformation):
     """Sum over some loops before multiplying by factors b that do not depend on these loops: Σ (a·b) = (Σ a)·b.
 
     The sum is held in the workspace `sub` (Kjolstad et al., 2019), in lanes if one of the summed factors runs in lanes.
-    A sum over stored entries is marked when a term is added to it, since a sum without terms contributes nothing, even
-    if b is infinite.
+    A sum over stored entries is marked when a term is added to it, because a sum without terms contributes nothing,
+    even if b is infinite.
 
     Attributes:
         loops: the names of the loops, which are neighbours in the nest. Either all run over stored entries, or all

@@ -120,5 +120,5 @@ def _panel_reason(nest: Summary, name: str, var: IndexVar) -> str | None:
 
 def may_be_full(walked: Walked) -> bool:
     """Whether a level has every coordinate, so that a panel's entries are found by arithmetic. Also true if the level
-    is not known yet, since it may have every coordinate."""
+    is not known yet, because it may have every coordinate."""
     return walked.level is None or walked.level.kind.is_full

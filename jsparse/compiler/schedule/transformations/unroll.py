@@ -1,6 +1,6 @@
 """`unroll`: a loop is written out, iteration by iteration.
 
-The search never asks for it, since a walk inside register tiles takes 1.0 to 1.3 times as long as one that is written
+The search never asks for it, because a walk inside register tiles takes 1.0 to 1.3 times as long as one that is written
 out, and LLVM takes about a millisecond for each position.
 """
 
