@@ -26,7 +26,7 @@ __all__ = [
     "shorten",
 ]
 
-LONGEST = 600  # the most characters of a message
+LONGEST = 600  # the maximum number of characters of a message
 LINE = 100  # the characters of a long text that a message shows around an error in it
 
 

@@ -49,7 +49,8 @@ def check_capacity(needed: int, nse: int | None, what: Callable[[], str]) -> Non
     """Raise PatternError, with `what` in its message, if an argument `nse=` is less than is needed."""
     if nse is not None and needed > nse:
         raise PatternError(
-            f"Expected nse= of at least {needed:,}, {what()}, but got nse={nse:,}. Pass more, or leave it out."
+            f"Expected nse= of at least {needed:,}, {what()}, but got nse={nse:,}. Pass a larger number, or leave it "
+            "out."
         )
 
 

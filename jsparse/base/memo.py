@@ -33,7 +33,8 @@ def hold_over_forks(lock: L) -> L:
     return lock
 
 
-LOOSE_BYTES = 1 << 26  # the most bytes of loose patterns' index arrays that one memo keeps; arrays may be in several
+# the maximum number of bytes of loose patterns' index arrays that one memo keeps; arrays may be in several
+LOOSE_BYTES = 1 << 26
 
 P = ParamSpec("P")
 R = TypeVar("R")

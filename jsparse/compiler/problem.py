@@ -247,7 +247,7 @@ class Problem:
             if not defined.issuperset(part for _, part in derived.parts):
                 raise ValueError(f"'{derived}' derives from variables that are not known before it")
             if derived.var in named and not derived.is_injective(self.size):
-                raise ValueError(f"'{derived}' is an index of a target, but several points give one coordinate")
+                raise ValueError(f"'{derived}' is an index of a target, but several points have the same coordinate")
             defined.add(derived.var)
 
     def __str__(self) -> str:

@@ -26,13 +26,13 @@ from jsparse.formats.relayout import relayout_to
 from jsparse.tensor.composed import Composition
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-LEAST_FILL = 0.5  # the least share of entries in blocks
+LEAST_FILL = 0.5  # the minimum share of entries in blocks
 MOST_IN_PARTS, LEAST_IN_PARTS = 0.95, 0.4  # the shares of entries in such blocks between which a decomposition pays
 GAIN, GAIN_IN_PARTS = 0.87, 0.8  # the most that blocks and a decomposition may cost, relative to csr, for any use
 LEAST_SIDE, LEAST_COLUMNS = 8, 32  # of blocks next to other entries, and of X: a vector gains nothing from parts
 CHEAPER = 0.95  # the same relative to a format that was considered before, as the mean over uses
-EMPTY = 0.5  # the least share of empty rows, or rows of blocks, for dcsr and dbsr
-LEAST_DENSITY = 0.25  # the least share of entries for dense levels, which take at most twice the memory of csr
+EMPTY = 0.5  # the minimum share of empty rows, or rows of blocks, for dcsr and dbsr
+LEAST_DENSITY = 0.25  # the minimum share of entries for dense levels, which take at most twice the memory of csr
 DEFAULT_USES = (64,)
 
 
@@ -154,7 +154,7 @@ def choose_for_result(place: object, dtype: np.dtype, semiring: Semiring, shown:
 
 
 def in_chosen_format(tensor: SparseTensor | jax.Array, semiring: Semiring, shown: str) -> SparseTensor | jax.Array:
-    """Convert the result of `shown` to the format that is chosen for it. A dense result stays as it is."""
+    """Convert the result of `shown` to the format that is chosen for it. A dense result stays unchanged."""
     if not isinstance(tensor, SparseTensor):
         return tensor
     choice = choose_for_result(tensor.pattern, np.dtype(tensor.dtype), semiring, shown)

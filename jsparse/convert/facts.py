@@ -24,7 +24,7 @@ from jsparse.formats.levels import is_dense_cheap
 
 SIDES = (4, 8, 16, 32, 3)  # of square blocks; blocks of a power of two are filled at most as well as smaller ones
 SAMPLE, STRIP, LEAST_STRIPS, MOST_STRIPS = 4096, 96, 6, 24  # entries, rows of a strip: a multiple of all sides, strips
-FILLED = 0.8  # the least share of entries in a block that is filled well
+FILLED = 0.8  # the minimum share of entries in a block that is filled well
 LEAST_SHARE, LEAST_INSIDE = 0.25, 0.2  # if blocks are filled less, larger ones are not measured
 
 ENTRY = 6.0  # an entry of csr, without its multiply-adds

@@ -204,8 +204,8 @@ def _is_table(rows: Any, argument: Any) -> list[bool]:
         )
     except ValueError as error:
         raise ShapeError(
-            f"Expected rows= to be a tree of bools that is a prefix of the argument, or a function that gives one, but "
-            f"got {short_repr(prefix)}: {shorten(error, 200)}"
+            "Expected rows= to be a tree of bools that is a prefix of the argument, or a function that returns such a "
+            f"tree, but got {short_repr(prefix)}: {shorten(error, 200)}"
         ) from error
     flags, leaves = jax.tree.leaves(whole), jax.tree.leaves(argument, is_leaf=_is_sparse)
     for flag, leaf in zip(flags, leaves, strict=True):

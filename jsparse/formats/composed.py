@@ -45,7 +45,7 @@ class SlotRule(ABC):
 
     @property
     def column_parts(self) -> int:
-        """Into how many ranges the innermost dimension is divided. Each part of a row is a row of its own."""
+        """Into how many ranges the innermost dimension is divided. Each part of a row is a separate row."""
         return 1
 
     @property

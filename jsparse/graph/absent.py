@@ -11,7 +11,7 @@ import numpy as np
 
 ROUNDS = 12  # of the permutation: with 8 the pairs of a 5 x 3 matrix are not equally likely
 MOST = np.uint32(2**32 - 1)
-TURNS = 1024  # about the most turns that are needed, even if the graph has nearly all edges
+TURNS = 1024  # about the maximum number of turns that are needed, even if the graph has nearly all edges
 
 State: TypeAlias = tuple[jax.Array, jax.Array, jax.Array]
 """The state of a search: each block's next candidate, each block's number of found pairs, and all found pairs."""

@@ -176,6 +176,6 @@ def _capacity(size: int | None, least: int, name: str, what: str) -> int:
         of = "nodes" if name == "nodes" else "graphs"
         raise ShapeError(
             f"Expected {name}= of jsparse.graph.{what} to be at least {least:,}, the number of all {of}, but got "
-            f"{capacity:,}. Pass more, or make smaller batches."
+            f"{capacity:,}. Pass a larger number, or make smaller batches."
         )
     return capacity

@@ -78,7 +78,7 @@ def _part(shape: tuple[int, ...], entries: Mapping[str, np.ndarray], at: str) ->
     check_index(f"{at}pattern", pattern, nse, arrays)
     part = Part.of(format, pattern, slots, shape)
     if part.has_slots and not (isinstance(pattern, DynamicPattern) and pattern.has_overflowed):
-        # Each entry is stored once, in a slot of its own.
+        # Each entry is stored once, in its own slot.
         static = pattern if isinstance(pattern, Pattern) else pattern.to_static()
         *index, slots_of_entries = static.arrays
         Pattern.of_arrays(static.shape[:-1], Format(static.format.levels[:-1]), index)

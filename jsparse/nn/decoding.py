@@ -124,7 +124,7 @@ def attention_step(
         bias = relative_bias(relative, rows, first=cache.index)
         added.append(Extra(bias, (*(False,) * (q.ndim - 3), True)))
     of_queries = keys, values
-    if pattern.ndim == 3 and keys.shape[-2] != q.shape[-2]:  # each query head has a pattern of its own
+    if pattern.ndim == 3 and keys.shape[-2] != q.shape[-2]:  # each query head has its own pattern
         repeats = q.shape[-2] // keys.shape[-2]
         of_queries = jnp.repeat(keys, repeats, -2), jnp.repeat(values, repeats, -2)
     attended = attend(q, *of_queries, pattern_of_mask(rows, q, *of_queries), None, added, lengths_first=True)

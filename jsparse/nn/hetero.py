@@ -175,7 +175,7 @@ def _aggregate(results: list[jax.Array], aggr: str | None, target: str) -> jax.A
         return jnp.concatenate(results, axis=-1)
     if len({one.shape for one in results}) > 1:
         raise ShapeError(
-            f"Expected layers that give arrays of one shape for the nodes {target!r} in HeteroConv, but got "
+            f"Expected layers that return arrays of the same shape for the nodes {target!r} in HeteroConv, but got "
             f"{shorten([one.shape for one in results])}. Pass aggr='cat', or equal out_features."
         )
     if aggr is None:

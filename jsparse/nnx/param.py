@@ -93,7 +93,7 @@ class SparseParam(nnx.Module, metaclass=Shown):
         pattern = vars(self).get("pattern")
         if name.startswith(PREFIX) and pattern is not None and name != _name(self._pattern()):
             raise PatternError(
-                f"Expected a state with the parameter {_name(self._pattern())}, whose digest is that of "
+                f"Expected a state with the parameter {_name(self._pattern())}, whose digest belongs to "
                 f"{self._pattern()!r}, but got {name}: the state belongs to another pattern."
             )
         super().__setattr__(name, value)

@@ -138,7 +138,7 @@ def prune_model(
 
 
 def _kernels(model: object, where: filterlib.Filter) -> tuple[dict[Path, Layer], list[KernelSummary]]:
-    """Find the layers to prune, and summarize the kernels that stay as they are."""
+    """Find the layers to prune, and summarize the kernels that stay unchanged."""
     nodes, predicate = dict(nnx.iter_graph(model)), filterlib.to_predicate(where)
     modules = {path: node for path, node in nodes.items() if isinstance(node, nnx.Module)}
     owners = Counter(id(x) for module in modules.values() for x in vars(module).values() if isinstance(x, nnx.Param))

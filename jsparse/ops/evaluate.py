@@ -125,8 +125,8 @@ def evaluate(
     if not ring.is_linear and len(statement.terms) > 1:
         if schedules:
             raise ScheduleError(
-                f"Expected no schedule= for a sum of several terms by a semiring, '{shorten(text)}', because each term "
-                "has its own kernel. Evaluate the terms one by one, each with its schedule."
+                f"Expected no schedule= for a sum of several terms over a semiring, '{shorten(text)}', because each "
+                "term has its own kernel. Evaluate the terms one by one, each with its schedule."
             )
         return _sum_by_semiring(request)
     rewritten, operands, planned = request.plan()
@@ -280,8 +280,8 @@ def plan_sum(
     statement, ring, tensors = _parse_and_check(text, tensors, semiring, shape, out_format)
     if not ring.is_linear and len(statement.terms) > 1:
         raise NotYetSupportedError(
-            f"Expected one product by {ring}, which is one kernel, but '{shorten(text)}' has several terms, each with "
-            "its own kernel. Evaluate them one by one."
+            f"Expected one product over {ring}, which is one kernel, but '{shorten(text)}' has several terms, each "
+            "with its own kernel. Evaluate them one by one."
         )
     return _Request(text, statement, ring, tensors, shape, out_format, nse, preferred, schedules).plan()[2]
 
@@ -298,18 +298,18 @@ def _parse_and_check(
         statement = parse_cached(text, sized=False)
     if not ring.is_linear and statement.calls:
         raise NotYetSupportedError(
-            f"evaluate takes sums of products of tensors by {ring}, without functions, but '{text}' has "
+            f"evaluate takes sums of products of tensors over {ring}, without functions, but '{text}' has "
             f"{shorten(statement.calls[-1])}. Compute that in an earlier statement."
         )
     if not ring.is_linear and any(term.coefficient != 1 or not term.factors for term in statement.terms):
         raise NotYetSupportedError(
-            f"evaluate takes sums of products of tensors by {ring}, without numbers, but '{text}' has a number or a "
+            f"evaluate takes sums of products of tensors over {ring}, without numbers, but '{text}' has a number or a "
             "difference. Evaluate the products one by one, and combine them with jax.numpy."
         )
     if not ring.is_linear and statement.operator != "=":
         raise SubscriptError(
-            f"Expected '=' in a statement by {ring}, because the semiring says how products are combined, but '{text}' "
-            f"has '{statement.operator}'. Leave out semiring=, or write '='."
+            f"Expected '=' in a statement over {ring}, because the semiring says how products are combined, but "
+            f"'{text}' has '{statement.operator}'. Leave out semiring=, or write '='."
         )
     _check_names(text, statement, tensors)
     composed = _takes_composed(statement, ring, tensors)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Drawn: TypeAlias = SparseTensor | Pattern | DynamicPattern
 
 _TIMES = "\N{MULTIPLICATION SIGN}"
-THUMBNAIL, PICTURE = 96, 512  # the most pixels along an axis
+THUMBNAIL, PICTURE = 96, 512  # the maximum number of pixels along an axis
 AT_ONCE = 1 << 20  # entries
 
 

@@ -19,8 +19,8 @@ from jsparse.ops.explanation import html
 from jsparse.ops.explanation.measured import MeasuredCalls, recipe_formats
 from jsparse.ops.explanation.traffic import as_bytes, as_count, as_time, memory_bandwidth
 
-SHOWN = 20  # the most kernels in a text
-WIDTH = 56  # the most characters of a statement in a text
+SHOWN = 20  # the maximum number of kernels in a text
+WIDTH = 56  # the maximum number of characters of a statement in a text
 COLUMNS = ("kernel", "sparse", "calls", "total", "mean", "bytes a call", "GB/s", "of memory's")
 
 _Counts = dict[tuple[str, str, tuple[int, ...]], tuple[int, int]]

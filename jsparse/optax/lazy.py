@@ -38,7 +38,7 @@ def lazy_adam(
         v[r] = b2 · v[r] + (1 - b2) · g[r]²
         table[r] -= rate · (m[r] / (1 - b1ᵗ)) / (√(v[r] / (1 - b2ᵗ) + eps_root) + eps)
 
-    All other rows of m, v and the table stay as they are, whereas Adam would decay m and v and step by m. LazyAdam in
+    All other rows of m, v and the table stay unchanged, whereas Adam would decay m and v and step by m. LazyAdam in
     TensorFlow Addons and SparseAdam in PyTorch also step in this way, but add `eps` to √v before the correction of v.
     The count t includes all steps, whichever rows the gradients have. If each gradient has all rows, or is an array,
     the optimizer equals Adam.

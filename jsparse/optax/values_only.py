@@ -72,7 +72,7 @@ def values_only(transformation: optax.GradientTransformation) -> optax.GradientT
 
     If the gradient of an array has rows, as from `jsparse.grad(loss, rows=...)`, the optimizer sees only these rows of
     the gradient, of the moments and of the parameter. Functions of entire arrays, such as norms, are computed from
-    these rows. Updates have the same rows, the moments of all other rows stay as they are, and step counts count all
+    these rows. Updates have the same rows, the moments of all other rows stay unchanged, and step counts count all
     steps. Apply such updates with `jsparse.optax.apply_updates`.
 
     Moments belong to the pattern that the parameters had. The moments of dynamic tensors are in a `PatternedState`.

@@ -31,7 +31,7 @@ from jsparse.planning.signature import Signature
 
 
 def convert_dtype(x: Any, dtype: np.dtype) -> Any:
-    """Convert an array to a dtype; an array of that dtype is returned as it is."""
+    """Convert an array to a dtype; an array of that dtype is returned unchanged."""
     # The comparison here is faster than jax's own in astype, and eager calls take this path.
     return x if x.dtype == dtype else x.astype(dtype)
 
@@ -189,10 +189,10 @@ def check_semiring_dtype(text: str, semiring: Semiring, dtype: np.dtype) -> None
     bitwise = "|" in (semiring.add, semiring.multiply) or semiring.multiply == "&"
     if bitwise and dtype.kind not in "biu":
         raise SemiringError(
-            f"Expected the operands of '{text}' by {semiring} to be bool or integers, but they are {dtype}. Compare "
-            f"them, as in A.with_values((A.values != 0).astype('int32'))."
+            f"Expected the operands of '{text}' over {semiring} to be bool or integers, but they are {dtype}. Compare "
+            "them, as in A.with_values((A.values != 0).astype('int32'))."
         )
     if dtype.kind == "c" and not semiring.is_linear:
         raise SemiringError(
-            f"Expected the operands of '{text}' by {semiring} to be real, but they are {dtype}. Take .real or abs."
+            f"Expected the operands of '{text}' over {semiring} to be real, but they are {dtype}. Take .real or abs."
         )

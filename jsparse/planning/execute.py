@@ -373,7 +373,7 @@ def _dense_product(
     shape = tuple(sizes[v] for v in space)
     summed = tuple(range(len(kept), len(space)))
     dtype = arrays[0].dtype
-    check_bytes(shape, dtype, f"all combinations of indices by {semiring}", _SPARSE, MOST_COUNTED)
+    check_bytes(shape, dtype, f"all combinations of indices over {semiring}", _SPARSE, MOST_COUNTED)
     if not prod(shape[len(kept) :]):
         return jnp.full(shape[: len(kept)], semiring.zero(dtype.name), dtype)
     aligned = [_align_axes(x, term, space) for x, term in zip(arrays, terms, strict=True)]

@@ -142,7 +142,7 @@ def _message(text: str, described: Operands, before: Operands | None) -> str:
     return f"{shown}: {'; '.join(told)}.{hint}"
 
 
-REMEMBERED = 256  # the most plans that are remembered; each keeps its static patterns alive
+REMEMBERED = 256  # the maximum number of plans that are remembered; each keeps its static patterns alive
 
 Operand: TypeAlias = SparseTensor | BarePattern | jax.Array
 

@@ -142,7 +142,7 @@ class Planner:
     def entry_by_entry(self, term: Term) -> Term:
         """Make factors of the values and the coordinates of a sparse operand, so that one loop visits its entries.
 
-        This is done if each entry multiplies a matrix (`multiplies_matrices`). Other terms are returned as they are.
+        This is done if each entry multiplies a matrix (`multiplies_matrices`). Other terms are returned unchanged.
         """
         number = multiplies_matrices(term)
         if number is None:

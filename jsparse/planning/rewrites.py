@@ -116,7 +116,7 @@ def factors_of_ones(product: Term) -> list[tuple[Access, Ones]]:
 
 
 SHORT = 16.0  # entries of a segment, on average, below which private levels are collapsed
-SPREAD = 4  # operands stay as they are if each of them has this many times the tuples of the smallest operand
+SPREAD = 4  # operands stay unchanged if each of them has this many times the tuples of the smallest operand
 
 
 @dataclass(frozen=True, slots=True)

@@ -241,7 +241,7 @@ def is_sparse(x: Any) -> bool:
 def pattern_of(x: Any) -> Any:
     """Return the pattern, or composition, of a tensor or a BarePattern.
 
-    A pattern or composition is returned as it is; for anything else, None.
+    A pattern or composition is returned unchanged; for anything else, None.
     """
     if isinstance(x, (SparseTensor, BarePattern)):
         return x.pattern

@@ -143,8 +143,8 @@ def semiring_jvp(primals: Sequence[Any], tangents: Sequence[Any], out: Any, spec
     if spec.semiring.add == "*" and len(factors) == 1:
         return _product_jvp(factors[0], index, changes[0], out, spec)
     raise NotYetSupportedError(
-        f"The derivative of {spec.text} by {spec.semiring} is not supported yet. Pass its operands through "
-        f"jax.lax.stop_gradient, or use another semiring."
+        f"The derivative of {spec.text} over {spec.semiring} is not supported yet. Pass its operands through "
+        "jax.lax.stop_gradient, or use another semiring."
     )
 
 
@@ -181,7 +181,7 @@ def _product_jvp(x: Any, index: Sequence[Any], change: Any, out: Any, spec: Spec
 
 
 def with_checkpoint_name(out: jax.Array) -> jax.Array:
-    """Attach the checkpoint name to a traced array. A concrete array is returned as it is."""
+    """Attach the checkpoint name to a traced array. A concrete array is returned unchanged."""
     # No policy applies outside a trace, and attaching a name costs an eager call time.
     if not isinstance(out, jax.core.Tracer):
         return out

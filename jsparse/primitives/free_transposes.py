@@ -24,7 +24,7 @@ _STABLEHLO = """
 _CHLO = "acosh asinh atanh cosh erf erf_inv erfc lgamma sinh square"
 ELEMENTWISE = frozenset([f"stablehlo.{x}" for x in _STABLEHLO.split()] + [f"chlo.{x}" for x in _CHLO.split()])
 NEUTRAL = frozenset(["stablehlo.broadcast_in_dim", "stablehlo.constant", "stablehlo.iota"])
-MOST = 256  # the most values that are traced back
+MOST = 256  # the maximum number of values that are traced back
 
 
 def after_transposes(ctx: Any, operand: Any) -> bool:

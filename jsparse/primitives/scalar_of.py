@@ -83,7 +83,7 @@ class _EquationReader:
         return f"{self.prefix}{self.count}_"
 
     def name_value(self, value: Scalar) -> Scalar:
-        """Return a local name for a value. A value that is a local name or a number is returned as it is."""
+        """Return a local name for a value. A value that is a local name or a number is returned unchanged."""
         if isinstance(value, Local | Number):
             return value
         if value not in self.names:

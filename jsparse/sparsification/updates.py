@@ -71,7 +71,7 @@ def update_tensor(equation: Equation, x: Value, indices: Value, updates: Value) 
         return _write_updates(x, windows, changes.coords, method, changes.values)
     number, stays = uniform_number(updates), False
     if number is not None and (background := x.background.value) is not None:
-        with jax.ensure_compile_time_eval():  # whether the elements that are not stored stay as they are
+        with jax.ensure_compile_time_eval():  # whether the elements that are not stored stay unchanged
             after = function(jnp.asarray(background, x.dtype), jnp.asarray(number, x.dtype))
             stays = bool(after == background)
     if stays:

@@ -22,7 +22,7 @@ def zero(type_: Type) -> ir.Const:
 
 
 def broadcast(value: ir.Expr, lanes: int) -> ir.Expr:
-    """A scalar in `lanes` lanes; a vector stays as it is."""
+    """A scalar in `lanes` lanes; a vector stays unchanged."""
     return value if not lanes or value.type.lanes else ir.Splat(value, lanes)
 
 

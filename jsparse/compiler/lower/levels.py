@@ -41,7 +41,7 @@ class Entry:
     position: ir.Expr | None = None
 
 
-TESTED = 256  # the most positions that are tested before the body runs at the ones found
+TESTED = 256  # the maximum number of positions that are tested before the body runs at the ones found
 DISTANCES = Type("int32")  # of the distance from the first tested position to one that is found
 
 Body = Callable[[Entry], ir.Stmt]

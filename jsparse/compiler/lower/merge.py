@@ -6,9 +6,9 @@ product) has a coordinate only while all its cursors have entries left. A level 
 coordinate; then the cursor advances.
 
 Taco (Kjolstad et al., "The tensor algebra compiler", OOPSLA 2017) generates a loop for each point of a merge lattice: a
-loop ends when one of its levels ends, and the next one merges those that are left. With n terms these are up to
-2ⁿ - 1 loops. Here one loop does the work of all points, because a cursor at its end has a coordinate that is never the
-smallest. Only the topmost point, at which all levels have entries left, may have a loop of its own, without branches.
+loop ends when one of its levels ends, and the next one merges those that are left. With n terms these are up to 2ⁿ - 1
+loops. Here one loop does the work of all points, because a cursor at its end has a coordinate that is never the
+smallest. Only the topmost point, at which all levels have entries left, may have its own loop, without branches.
 """
 
 from __future__ import annotations

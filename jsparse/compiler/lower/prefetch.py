@@ -32,7 +32,7 @@ from jsparse.compiler.problem import Dense, Positions
 from jsparse.notation.assignment import IndexVar
 
 NEAR_BYTES = 1 << 21  # a tensor of at most this size stays in the second-level cache of large cores
-MOST = 256  # the most elements of a row that are prefetched
+MOST = 256  # the maximum number of elements of a row that are prefetched
 LINES = 128  # bytes of a segment that are prefetched: a short segment may straddle two cache lines
 
 

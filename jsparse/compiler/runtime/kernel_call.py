@@ -92,7 +92,7 @@ def _title(problem: Problem) -> str:
 STARTS = "starts"  # stands for the array of the offsets at which chunks write values, which is made here
 INVALID = "!"  # stands at the end of `KernelCall.bound` for one more operand, the validity flag
 LARGE_RECIPE = 10_000  # characters; the kernels of most recipes are compiled in a tenth of a second
-KEPT_KERNELS = 1024  # the most compiled kernels that are kept without a program that uses them
+KEPT_KERNELS = 1024  # the maximum number of compiled kernels that are kept without a program that uses them
 
 _kernels: OrderedDict[str, RunnableKernel] = OrderedDict()
 _lock = hold_over_forks(threading.RLock())

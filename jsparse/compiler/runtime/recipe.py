@@ -113,7 +113,7 @@ def _read(text: str) -> tuple[Problem, tuple[Schedule, ...], str]:
         backend = value.get("backend", DEFAULT)
         if not isinstance(backend, str) or backend not in BACKENDS:
             backends = " or ".join(BACKENDS)
-            raise JsparseError(f"Expected a recipe by the backend {backends}, but got {short_repr(backend)}.")
+            raise JsparseError(f"Expected a recipe for the backend {backends}, but got {short_repr(backend)}.")
         return problem, schedules, backend
     except (AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError) as error:
         if isinstance(error, JsparseError):

@@ -49,7 +49,7 @@ def _static_part(pattern: Pattern, n: int, m: int) -> Pattern:
 
 
 def leading_part(pattern: Pattern | DynamicPattern, n: int, m: int) -> Pattern | DynamicPattern:
-    """Return the first n rows and m columns of a mask. A mask that has no more is returned as it is."""
+    """Return the first n rows and m columns of a mask. A mask that has no more is returned unchanged."""
     rows, columns = pattern.shape[-2:]
     if n >= rows and m >= columns:
         return pattern

@@ -66,7 +66,7 @@ def absolute(self: SparseTensor) -> SparseTensor:
 
 
 def conj(self: SparseTensor) -> SparseTensor:
-    """Conjugate each entry. A real tensor is returned as it is.
+    """Conjugate each entry. A real tensor is returned unchanged.
 
     >>> A.conj() is A
     True

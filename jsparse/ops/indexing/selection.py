@@ -42,7 +42,7 @@ class Strided:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every coordinate stays as it is."""
+        """Whether every coordinate stays unchanged."""
         return self.size == self.extent and self.step > 0
 
     @property

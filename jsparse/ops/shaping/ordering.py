@@ -26,7 +26,7 @@ from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor, dense_array, 
 
 
 def top_k(a: SparseLike, k: jax.Array | int, axis: int = -1, *, nse: int | None = None) -> SparseTensor:
-    """Keep the k largest stored entries of each row along `axis`. Rows with at most k entries stay as they are.
+    """Keep the k largest stored entries of each row along `axis`. Rows with at most k entries stay unchanged.
 
     Among equal entries the first ones are kept, and NaN is the largest number, as in jax.lax.top_k. The result has the
     tensor's format. It is static if the pattern, the values and k are known, else dynamic. It is differentiable in the

@@ -137,6 +137,6 @@ def in_capacity(tensor: SparseTensor, nse: int | None) -> SparseTensor:
     if nse is not None and tensor.nse > nse:
         raise PatternError(
             f"Expected nse= of at least {tensor.nse:,}, the number of slots of the result {tensor!r}, but got "
-            f"nse={nse:,}. Pass more, or leave it out."
+            f"nse={nse:,}. Pass a larger number, or leave it out."
         )
     return tensor

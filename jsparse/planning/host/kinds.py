@@ -29,7 +29,7 @@ MOST_ENTRIES = 1 << 18
 """The most entries of an operand. For larger operands, planning takes little time compared with the kernels."""
 
 MEETINGS = 3
-"""How often a host program serves the same operands. Then they get a plan of their own, and a compiled program."""
+"""How often a host program serves the same operands. Then they get their own plan, and a compiled program."""
 
 TRIES = 3
 """From how many plans of a kind a host program is tried to make. A plan may make use of its operands' entries."""
@@ -123,7 +123,7 @@ def run_by_kind(
     operands: Sequence[object],
     make_plan: Callable[[], ProgramPlan],
 ) -> jax.Array | SparseTensor | None:
-    """Run the host program of the operands' kind. The result is None if they need a plan of their own.
+    """Run the host program of the operands' kind. The result is None if they need their own plan.
 
     Args:
         expression: what is computed, as a part of the key.

@@ -58,7 +58,7 @@ class Route:
             self.kind, self.order = calls[0].kind, tuple(cast("list[int]", order))
 
     def run(self, arguments: Sequence[object]) -> object | None:
-        """Run the program. The result is None if the operands need a plan of their own."""
+        """Run the program. The result is None if the operands need their own plan."""
         assert self.kind is not None
         operands = [arguments[n] for n in self.order]
         on = [x.pattern if isinstance(x, SparseTensor) else None for x in operands]

@@ -41,10 +41,11 @@ from jsparse.planning.path.estimates import Cells, Estimates, Item, form_of, ope
 from jsparse.planning.path.prices import nest
 from jsparse.planning.term import Term
 
-LARGER = 2  # the most entries of a dense intermediate, relative to the entries of all operands or of the result
+# the maximum number of entries of a dense intermediate, relative to the entries of all operands or of the result
+LARGER = 2
 WORK = 2  # a dense result may be larger if its step takes at least this many multiply-adds for each entry
 DENSE_WORK = 256  # the same if all factors are dense
-LARGEST = 1 << 26  # the most entries of such a larger result
+LARGEST = 1 << 26  # the maximum number of entries of such a larger result
 EXHAUSTIVE = 5  # the largest number of values for which every sequence of steps is priced: a few milliseconds
 EMPTY = (
     4  # a step's result may be sparse if it has more than this many cells for each combination that falls into a cell

@@ -263,7 +263,7 @@ class _Grouping:
         """Split a group into parts. Returns each part with a bool: whether it runs as one kernel.
 
         The first part is the longest prefix of the group that is a chain and can return all of `read_later`. Each later
-        equation is a part of its own. The whole group need not be such a chain: a statement whose result other groups
+        equation is a separate part. The whole group need not be such a chain: a statement whose result other groups
         read cannot be inlined, and may share no loops with the rest.
         """
         later_parts: list[_Group] = []

@@ -88,9 +88,9 @@ def _refusal(
             "one sharding."
         )
     return ShardingError(
-        f"Expected axis {axis} of {where}{index} whole on each device, because {why}, but it is divided over {over}. "
-        f"Use jax.sharding.reshard(x, {partition}), or divide the rows of the sparse tensor by jsparse.shard(A, mesh, "
-        f"{names[0]!r})."
+        f"Expected axis {axis} of {where}{index} to be whole on each device, because {why}, but it is divided over "
+        f"{over}. Use jax.sharding.reshard(x, {partition}), or divide the rows of the sparse tensor with "
+        f"jsparse.shard(A, mesh, {names[0]!r})."
     )
 
 

@@ -31,7 +31,7 @@ from jsparse.formats import Pattern
 from jsparse.notation.assignment import Access, IndexVar
 
 PAIRS = 64  # pairs of neighbouring segments that are compared
-LONGEST = 512  # the most entries of a segment that are compared
+LONGEST = 512  # the maximum number of entries of a segment that are compared
 
 
 def extent(problem: Problem, variables: Sequence[IndexVar]) -> int:

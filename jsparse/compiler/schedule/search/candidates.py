@@ -30,7 +30,8 @@ from jsparse.compiler.schedule.transformations.vectorize import Vectorize
 from jsparse.compiler.schedule.trip_counts import levels_in_walk_order, single_levels, variables_in_walk_order
 from jsparse.notation.assignment import IndexVar
 
-MOST_PANELS = 64  # the most panels that a float32 sum may be cut into: the panels' sums are added in memory
+# the maximum number of panels that a float32 sum may be cut into: the panels' sums are added in memory
+MOST_PANELS = 64
 
 Names = tuple[str, ...]
 Steps = tuple[Transformation, ...]
@@ -264,7 +265,7 @@ def _jam(
 ) -> Iterator[Alternative]:
     """Yield the alternatives in which several iterations of a loop run at a time.
 
-    Each iteration has a register tile of its own, and all of them use a row that is loaded once. This is the register
+    Each iteration has its own register tile, and all of them use a row that is loaded once. This is the register
     blocking of dense products (Goto and van de Geijn, 2008).
     """
     jammed, cpu = _find_loop_to_jam(probe), probe.cpu

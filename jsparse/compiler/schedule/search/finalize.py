@@ -106,7 +106,8 @@ def _count_full_steps(pattern: Pattern, lanes: int) -> tuple[tuple[int, int], ..
     return tuple((int(of_level.sum()), int(np.count_nonzero(of_level))) for of_level in steps)
 
 
-BINNED_GRAIN = 1 << 13  # the least entries of a chunk that lists its terms: it writes to a list for each range
+# the minimum number of entries of a chunk that lists its terms: it writes to a list for each range
+BINNED_GRAIN = 1 << 13
 SHORT = 64  # a segment of at most this many entries is one block (BLOCK of `loops.blocked_sums`)
 
 

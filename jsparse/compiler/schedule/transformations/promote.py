@@ -22,7 +22,7 @@ class Promote(Transformation):
 
     All loops below that loop are reductions. Their result, the workspace `acc`, is written to the target once. If the
     target lacks the index in lanes, the lanes are first reduced to a scalar. If there are neither loops below nor lanes
-    to reduce, the nest stays as it is.
+    to reduce, the nest stays unchanged.
     """
 
     keyword: ClassVar[str] = "promote"

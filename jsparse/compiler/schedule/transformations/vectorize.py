@@ -46,8 +46,8 @@ class Vectorize(Transformation):
     becomes a loop over register tiles.
 
     If `lanes` is not 0, the step is for one of two other kinds of loops. A loop over stored entries adds to a scalar in
-    registers, or stores values at its positions. It then works on `lanes` positions at a time, each with an accumulator
-    of its own (`lower.position_lanes`). A loop over a dense index stores, in each iteration, a sum over another index
+    registers, or stores values at its positions. It then works on `lanes` positions at a time, each with its own
+    accumulator (`lower.position_lanes`). A loop over a dense index stores, in each iteration, a sum over another index
     that runs in lanes. It then computes `lanes` sums at a time, and reduces their vectors to scalars together
     (`lower.joint_sums`).
 

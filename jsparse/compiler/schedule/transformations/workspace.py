@@ -38,7 +38,7 @@ class MakeWorkspace(Transformation):
         return nest.loops[:-1]
 
     def apply_to_shape(self, shape: AssemblyShape, problem: Problem) -> AssemblyShape:
-        """Return the shape of an assembly after the step: each term adds to a row in a loop of its own."""
+        """Return the shape of an assembly after the step: each term adds to a row in its own loop."""
         return replace(shape, row=True, own=tuple((*loops, self.loop) for loops in shape.own))
 
     def apply(self, nest: LoopNest) -> LoopNest:
