@@ -109,9 +109,8 @@ def _layout(format: Format | str | None, ndim: int, inner: int, dynamic: bool) -
     layout, outer = Format.plain(format, ndim), ndim - inner
     if layout.trailing_dense < inner or layout.order[outer:] != tuple(range(outer, ndim)):
         raise FormatError(
-            f"Expected a format that ends in dense levels for the last {inner} dimensions, because the values of each "
-            f"entry have these dimensions, but got {shorten(layout)}. Leave out format=, or convert the tensor with "
-            "asformat."
+            f"Expected a format that ends in dense levels for the dimensions of each entry's values, {inner} in "
+            f"number, but got {shorten(layout)}. Leave out format=, or convert the tensor with asformat."
         )
     return layout
 

@@ -162,7 +162,7 @@ def as_list(graphs: Iterable[T], what: str) -> list[T]:
     if not listed:
         raise ShapeError(
             f"Expected a sequence of at least one graph for jsparse.graph.{what}, but got "
-            f"{named_type(graphs)}{'' if single else ' without any'}. Pass a list."
+            f"{named_type(graphs)}{'' if single else ' without graphs'}. Pass a list."
         )
     return listed
 

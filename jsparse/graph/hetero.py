@@ -83,7 +83,7 @@ def hetero_batch(
             if counts.setdefault(type_, sizes) != sizes:
                 raise ShapeError(
                     "Expected the relations of each graph of jsparse.graph.hetero_batch to have the same number of "
-                    f"nodes {type_!r}, but got {shorten(counts[type_])} and in {relation} {shorten(sizes)}."
+                    f"nodes {type_!r}, but got {shorten(counts[type_])} and, in {relation}, {shorten(sizes)}."
                 )
     sets = {
         type_: Nodes.of(sizes, None if nodes is None else nodes.get(type_), size, "hetero_batch")

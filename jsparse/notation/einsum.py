@@ -155,8 +155,8 @@ def check_count(subscripts: str, count: int) -> None:
     terms = subscripts.partition("->")[0].count(",") + 1
     if terms != count:
         raise SubscriptError(
-            f"Expected an operand for each term, but '{shorten(subscripts)}' has {terms} terms and {count} operands "
-            "were passed. Write one term for each operand, separated by ','."
+            f"Expected an operand for each of the terms of '{shorten(subscripts)}', {terms} in number, but got "
+            f"{count}. Write one term for each operand, separated by ','."
         )
 
 

@@ -255,7 +255,7 @@ class Expression:
 
     def limit(self, count: int, most: int, what: str, token: Token) -> None:
         if count > most:
-            message = f"Expected at most {most} {what}, but here are {count}: compute a part in a separate statement"
+            message = f"Expected at most {most} {what}, but there are {count}: compute a part in a separate statement"
             raise self.reader.not_yet(token, message)
 
 

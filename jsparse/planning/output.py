@@ -140,9 +140,9 @@ def _capacity(text: str, product: Term) -> int:
     if not bounds:
         raise PatternError(
             f"Expected nse= for '{text}': its result is sparse, its pattern is known only at run time, and no operand "
-            f"limits its entries ({', '.join(map(str, product.result_vars))} belong to several). Pass nse=, the "
-            "capacity in entries; out_format='dense'; or as out_format, a SparseTensor whose pattern the result "
-            "should have."
+            f"limits its entries (its indices {', '.join(map(str, product.result_vars))} belong to several operands). "
+            "Pass nse=, the capacity in entries; out_format='dense'; or as out_format, a SparseTensor whose pattern "
+            "the result should have."
         )
     return min(bounds)
 

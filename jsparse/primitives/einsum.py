@@ -143,8 +143,8 @@ def semiring_jvp(primals: Sequence[Any], tangents: Sequence[Any], out: Any, spec
     if spec.semiring.add == "*" and len(factors) == 1:
         return _product_jvp(factors[0], index, changes[0], out, spec)
     raise NotYetSupportedError(
-        f"The derivative of {spec.text} over {spec.semiring} is not supported yet. Pass its operands through "
-        "jax.lax.stop_gradient, or use another semiring."
+        f"The derivative of {spec.text} with the semiring {spec.semiring} is not supported yet. Pass its operands "
+        "through jax.lax.stop_gradient, or use another semiring."
     )
 
 

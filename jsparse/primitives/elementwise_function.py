@@ -149,7 +149,7 @@ def trace_elementwise(
         results = [aval.shape for aval in closed.out_avals]
         raise ShapeError(
             f"Expected an elementwise function, which returns one number for one stored value, but for a scalar {name} "
-            f"returns {len(results)} results of shapes {results}. Write A.with_values(f(A.values)) for another "
+            f"returns results of shapes {results}. Write A.with_values(f(A.values)) for another "
             "function."
         )
     if not (jnp.issubdtype(closed.out_avals[0].dtype, jnp.number) or closed.out_avals[0].dtype == bool):

@@ -58,7 +58,7 @@ def _einsum(primals: Sequence[Any], series: Series, *, spec: Spec) -> tuple[Any,
         moving = factors[spec.compared :]
         return out, _products(product, moving, series[spec.compared : count]) if moving else _zeros(out, order)
     if not spec.semiring.is_selective or (spec.semiring.multiply != "+" and count > 1):
-        _refuse(f"{spec.text} over {spec.semiring}")
+        _refuse(f"{spec.text} with the semiring {spec.semiring}")
     return out, [semiring_jvp(primals, [*(own[k] for own in series[:count]), *index], out, spec) for k in range(order)]
 
 

@@ -110,7 +110,7 @@ def _count(sizes: tuple[int, ...], nse: int | None, density: float | None) -> in
     count = as_integer(nse, "nse= of jsparse.random")
     if not 0 <= count <= total:
         raise ShapeError(
-            f"Expected nse= from 0 to {shorten(total)}, the number of elements of shape {shorten(sizes)}, but got "
+            f"Expected nse= from 0 to {shorten(total)}, the number of elements in shape {shorten(sizes)}, but got "
             f"{shorten(count)}."
         )
     return count

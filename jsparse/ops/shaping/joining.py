@@ -189,8 +189,8 @@ def pad(
     if mode != "constant" or isinstance(constant_values, jax.core.Tracer) or np.any(constant_values):
         raise PatternError(
             f"Expected jsparse.pad to add zeros, which need not be stored, but got mode={short_repr(mode)} and "
-            f"constant_values={short_repr(constant_values)}. Join the tensor with others with jsparse.concatenate, or "
-            "pad A.todense()."
+            f"constant_values={short_repr(constant_values)}. To join the tensor with others, call jsparse.concatenate; "
+            "or pad A.todense()."
         )
     for axis, (before, after) in enumerate(_widths(pad_width, tensor.ndim)):
         shape = (*tensor.shape[:axis], before + tensor.shape[axis] + after, *tensor.shape[axis + 1 :])

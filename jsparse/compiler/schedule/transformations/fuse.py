@@ -47,7 +47,7 @@ class Fuse(Transformation):
         if nest.loops.index(self.inner) != nest.loops.index(self.outer) + 1:
             return f"{self.inner} is not the loop directly inside {self.outer}"
         reason = structure_reason(nest, self.outer, self.inner)
-        return None if reason is None else f"{reason}: fuse before"
+        return None if reason is None else f"{reason}: put fuse first"
 
     def loops_after(self, nest: Summary) -> tuple[str, ...]:
         at = nest.loops.index(self.outer)

@@ -59,7 +59,7 @@ class Reorder(Transformation):
             )
         reason = structure_reason(nest)
         if reason is not None:
-            return f"{reason}: reorder before"
+            return f"{reason}: put reorder first"
         if step := first_of(nest, "merge_by", "unroll"):
             return f"'{step}' needs the loops in their present order: put reorder before it"
         divided = nest.first("parallelize")

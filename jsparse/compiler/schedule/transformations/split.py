@@ -41,7 +41,7 @@ class Split(LoopStep):
             return f"{self.loop} is a fused loop: split one of its parts before they are fused"
         reason = structure_reason(nest, self.loop)
         if reason is not None:
-            return f"{reason}: split before"
+            return f"{reason}: put split first"
         if self.loop in nest.positions:
             return None
         if any(self.loop in (part for _, part in derived.parts) for derived in nest.derived):

@@ -71,7 +71,7 @@ class Vectorize(Transformation):
             return f"split {self.loop} first, into tiles that fit registers"
         reason = structure_reason(nest, self.loop)
         if reason is not None:
-            return f"{reason}: vectorize before"
+            return f"{reason}: put vectorize first"
         if self.loop in {v for n in nest.statement.patterns for v in nest.problem.walks[n]}:
             return f"{self.loop} is an index of a sparse pattern, whose coordinates are not consecutive"
         if nest.derived:
