@@ -11,7 +11,7 @@ __all__ = ["digits"]
 
 
 def digits(seed: int) -> tuple[jax.Array, ...]:
-    """Images (n, 64) and labels (n,): of training, then of the test, a fifth of all."""
+    """Return images (n, 64) and labels (n,) for training, and then those for the test, a fifth of all."""
     found = load_digits()
     order = np.random.default_rng(seed).permutation(len(found.target))
     x, y = jnp.asarray(found.data[order] / 16, jnp.float32), jnp.asarray(found.target[order])

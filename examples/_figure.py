@@ -1,4 +1,4 @@
-"""The figures of the examples: one style, and curves."""
+"""The style of all figures of the examples, and figures of curves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from matplotlib.text import Text
 
 __all__ = ["LETTERS", "draw_curves", "new_figure", "save_figure"]
 
-LETTERS = "#7a8591"  # a grey that is read on white and on black: the grounds of figures are transparent
+LETTERS = "#7a8591"  # a grey that is legible on white and on black, because figures have a transparent background
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -20,7 +20,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write the figure on a transparent ground, its letters and frames in grey."""
+    """Write the figure with a transparent background, and with grey letters and frames."""
     for part in figure.findobj(Text):
         part.set_color(LETTERS)
     for axes in figure.axes:
@@ -40,7 +40,7 @@ def draw_curves(
     levels: Mapping[str, float] | None = None,
     **labels: object,
 ) -> None:
-    """Draw curves whose points are `every` steps apart, and horizontal lines at `levels`, and save the figure."""
+    """Draw curves with a point every `every` steps and horizontal lines at `levels`, and save the figure."""
     figure = new_figure(7, 4)
     axes = figure.subplots()
     for name, curve in curves.items():

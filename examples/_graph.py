@@ -1,4 +1,4 @@
-"""Graphs with node features and labels: the bundled digits, and files in the format of citation networks."""
+"""Graphs with node features and labels: scikit-learn's digits, and files in the format of citation networks."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _read(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _matrix(data: NDArray[Any], indices: NDArray[Any], pointers: NDArray[Any], shape: tuple[int, ...]) -> sp.csr_array:
-    """The CSR matrix of these arrays. Raises ValueError or TypeError if they are no CSR matrix."""
+    """The CSR matrix of these arrays. Raises ValueError or TypeError if they do not form one."""
     matrix = sp.csr_array((data.astype(np.float32), indices, pointers), shape=shape)
     matrix.check_format(full_check=True)
     return matrix

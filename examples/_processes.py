@@ -1,4 +1,4 @@
-"""Run an example on four virtual devices, in one process or divided among several that it starts itself."""
+"""Run an example on four virtual devices, in one process or in several processes that it starts itself."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ DEVICES = 4
 
 
 def parse_and_start(description: str | None) -> Namespace:
-    """Parse the command line, and start JAX in this process, or this program in several processes and end.
+    """Parse the command line. Start JAX in this process, or start this program in several processes and exit.
 
-    It sets flags of XLA, so it has to run before JAX is imported.
+    It sets XLA's flags, so it has to run before JAX is imported.
     """
     parser = ArgumentParser(description=(description or "").partition("\n")[0])
     parser.add_argument("--steps", type=int, default=20, help="the number of steps (default: 20)")
@@ -36,7 +36,7 @@ def parse_and_start(description: str | None) -> Namespace:
 
 
 def _run_processes(count: int) -> int:
-    """Run this program in several processes. Return 0 if all of them do; if one fails, the others end, too."""
+    """Run this program in several processes. Return 0 if all of them return 0; if one fails, end the others, too."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         address = f"localhost:{free.getsockname()[1]}"

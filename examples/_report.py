@@ -1,4 +1,4 @@
-"""The output of the example: times of one aggregation step, and a figure."""
+"""The output of gcn.py: times of one aggregation step, and a figure."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Curves:
 
 
 def aggregation_times(adjacency: sp.csr_array, width: int, seconds: float = 0.5) -> str:
-    """A table of the milliseconds of a product of `adjacency` with `width` columns, without and with its gradient."""
+    """A table of how many ms a product of `adjacency` with `width` columns takes, without and with its gradient."""
     rng = np.random.default_rng(0)
     hidden = rng.standard_normal((adjacency.shape[0], width), dtype=np.float32)
     forward, backward = _candidates(adjacency, hidden)
@@ -86,7 +86,7 @@ def _with_gradient(product: Callable[[Any, jax.Array], jax.Array]) -> Callable[[
 def _alternate(
     steps: Mapping[str, Step], expected: tuple[NDArray[np.float32], ...], seconds: float
 ) -> dict[str, float | str]:
-    """The median milliseconds of each step. Steps take turns. A text says that a step failed or was wrong."""
+    """The median milliseconds of each step, run in turns; or a text, if a step failed or gave a wrong result."""
     results: dict[str, float | str] = {}
     for name, step in steps.items():
         try:

@@ -2,13 +2,13 @@
 
     python examples/char_transformer.py
 
-Each character attends to the 32 before it and to each 32nd further back (Child et al., "Generating long sequences
-with sparse transformers", 2019): 6 % of the lower triangle. Attention is one fused kernel, forward and backward, and
-its time grows with the number of stored entries.
+Each character attends to the 32 characters before it and to every 32nd character further back (Child et al.,
+"Generating long sequences with sparse transformers", 2019). The mask stores 6 % of the lower triangle. Attention is one
+fused kernel forward and one backward, and its time grows with the number of stored entries.
 
-The text is the help on the language that comes with Python, `pydoc_data.topics`; nothing is downloaded. On two cores
-it takes about two minutes. The loss on the last tenth is below that of an interpolated trigram model of the same
-characters: 1.71 nats.
+The text is the help on the language that comes with Python, `pydoc_data.topics`; nothing is downloaded. On two cores,
+training takes about two minutes. The loss on the last tenth of the text is lower than the loss of an interpolated
+trigram model on the same characters, which is 1.71 nats.
 """
 
 from __future__ import annotations
@@ -87,14 +87,14 @@ def loss_of(model: Transformer, codes: jax.Array) -> jax.Array:
 
 @nnx.jit
 def step(model: Transformer, optimizer: nnx.Optimizer, codes: jax.Array) -> jax.Array:
-    """One step of the optimizer; the loss before it."""
+    """Take one step of the optimizer, and return the loss before it."""
     loss, slopes = nnx.value_and_grad(loss_of)(model, codes)
     optimizer.update(model, slopes)
     return loss
 
 
 def train(steps: int, length: int = LENGTH, seed: int = 0, progress: bool = True) -> tuple[list[float], float, float]:
-    """Train a model. The losses of all steps, that on the held-out part, and that of the n-gram model."""
+    """Train a model. Return the losses of all steps, the held-out loss, and the loss of the n-gram model."""
     codes, characters = text()
     held = len(codes) // 10
     model = Transformer(characters, length, nnx.Rngs(seed))
@@ -113,7 +113,7 @@ def train(steps: int, length: int = LENGTH, seed: int = 0, progress: bool = True
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the example. The exit code is 1 if the loss is not below that of the n-gram model."""
+    """Run the example. The exit code is 1 if the model is not better than the n-gram model."""
     parser = argparse.ArgumentParser(description="Train a character-level transformer with sparse attention.")
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,11 +1,11 @@
 """Train a graph convolutional network on batches of small graphs that are divided among devices.
 
     python examples/data_parallel_gcn.py                # four virtual devices in one process
-    python examples/data_parallel_gcn.py --processes 2  # two processes, which have two devices each
+    python examples/data_parallel_gcn.py --processes 2  # two processes with two devices each
 
-The task is to tell graphs with two communities from random ones with as many edges. Each device computes its graphs of
-a batch, which is a stack of dynamic tensors under `jax.vmap`. Nothing but the loss and the gradients of the parameters
-is summed over devices.
+The task is to distinguish graphs with two communities from random graphs with the same number of edges. A batch is a
+stack of dynamic tensors under `jax.vmap`, and each device computes its own graphs of the batch. Only the loss and the
+gradients of the parameters are summed over devices.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Classifier(nnx.Module):
 
 
 def draw_graph(rng: np.random.Generator, has_communities: bool) -> tuple[jsparse.SparseTensor, np.ndarray]:
-    """Draw a graph, and the features of its nodes: moments of random walks, by which communities mix slowly."""
+    """Draw a graph, and node features: moments of random walks, which stay long in the same community."""
     half = np.arange(NODES) < NODES // 2
     weights = np.where(half[:, None] == half, 1.0, 0.05 if has_communities else 1.0)
     weights = np.triu(weights, 1).ravel() / np.triu(weights, 1).sum()

@@ -2,13 +2,13 @@
 
     python examples/graphsage.py
 
-The graph has 20,000 nodes in ten communities: each has about twelve neighbours, two thirds of them in its own
-community, and features that say little by themselves. Each batch has 256 nodes, with at most ten neighbours of each,
-and ten of each of these. Samples are drawn inside the compiled step, at shapes that do not depend on them, so nothing
+The graph has 20,000 nodes in ten communities. Each node has about twelve neighbours, two thirds of them in its own
+community, and features that say little on their own. A batch has 256 nodes, at most ten neighbours of each node, and at
+most ten neighbours of each of these. The compiled step draws the samples itself. Their shapes are constant, so nothing
 is compiled again.
 
-On two cores it takes about half a minute. The accuracy on the test nodes, with all of their neighbours, is at least
-0.9; a network without a graph gets about 0.65.
+On two cores, it takes about half a minute. The accuracy on the test nodes, computed with all of their neighbours, is at
+least 0.9. A network that does not see the graph reaches about 0.65.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def communities(seed: int, nodes: int = NODES) -> tuple[Any, jax.Array, jax.Arra
 
 @nnx.jit
 def step(model: Sage, optimizer: nnx.Optimizer, key: Any, graph: Any, x: Any, labels: Any, seeds: Any) -> jax.Array:
-    """One step on a sample; the loss before it."""
+    """Take one step on a sample, and return the loss before it."""
 
     def loss_of(model: Sage) -> jax.Array:
         logits = model.of_seeds(key, graph, x, seeds)
@@ -82,7 +82,7 @@ def step(model: Sage, optimizer: nnx.Optimizer, key: Any, graph: Any, x: Any, la
 
 
 def train(epochs: int, seed: int = 0, nodes: int = NODES, progress: bool = True) -> tuple[list[float], list[float]]:
-    """Train a model on half of the nodes. The losses of all steps, and the test accuracy after each epoch."""
+    """Train on half of the nodes. Return the losses of all steps, and the test accuracy after each epoch."""
     graph, x, labels, order = communities(seed, nodes)
     known, test = order[: nodes // 2], order[nodes // 2 :]
     model = Sage(nnx.Rngs(seed))
@@ -104,7 +104,7 @@ def train(epochs: int, seed: int = 0, nodes: int = NODES, progress: bool = True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the example. The exit code is 1 if the accuracy is below its bar."""
+    """Run the example. The exit code is 1 if the accuracy is lower than it should be."""
     parser = argparse.ArgumentParser(description="Train GraphSAGE on samples of neighbours.")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)

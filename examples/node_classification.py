@@ -3,11 +3,11 @@
     python examples/node_classification.py                          # handwritten digits; nothing to download
     python examples/node_classification.py --data path/to/cora.npz  # a citation network
 
-The networks are those of Kipf and Welling (2017) and Veličković et al. (2018), with their hyperparameters: two
-layers, ten to twenty labelled nodes in each class, and the epoch that is best on the validation part counts.
+The networks are those of Kipf and Welling (2017) and Veličković et al. (2018), with the same hyperparameters. Both have
+two layers, ten to twenty nodes of each class are labelled, and the epoch with the best validation accuracy counts.
 
-On two cores both take about a minute. Mean test accuracies of five seeds: on the digits at least 0.94 each; on Cora's
-standard split at least 0.81 (GCN) and 0.815 (GAT).
+On two cores, both take about a minute. The mean test accuracies of five seeds are at least 0.94 for both networks on
+the digits, and at least 0.81 (GCN) and 0.815 (GAT) on Cora's standard split.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def loss_of(model: Any, graph: Any, x: jax.Array, labels: jax.Array, train: jax.
 
 @nnx.jit
 def step(model: Any, optimizer: nnx.Optimizer, *data: Any) -> jax.Array:
-    """One step of the optimizer; the loss before it."""
+    """Take one step of the optimizer, and return the loss before it."""
     loss, slopes = nnx.value_and_grad(loss_of)(model, *data)
     optimizer.update(model, slopes)
     return loss
@@ -89,7 +89,7 @@ def step(model: Any, optimizer: nnx.Optimizer, *data: Any) -> jax.Array:
 
 @nnx.jit
 def correct(model: Any, graph: Any, x: jax.Array, labels: jax.Array) -> jax.Array:
-    """Which nodes are classified correctly."""
+    """A mask of the nodes that are classified correctly."""
     return model(graph, x).argmax(1) == labels
 
 
@@ -118,7 +118,7 @@ def accuracy(curves: np.ndarray) -> float:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the example. The exit code is 1 if an accuracy is below its bar."""
+    """Run the example. The exit code is 1 if an accuracy is lower than it should be."""
     parser = argparse.ArgumentParser(description="Classify nodes with GCN and GAT.")
     parser.add_argument("--data", type=Path, metavar="FILE.npz", help="a graph to use instead of the bundled digits")
     parser.add_argument("--seeds", type=int, default=5)

@@ -2,13 +2,13 @@
 
     python examples/rgcn.py
 
-The graph is made up: 8,000 entities of sixteen kinds, and 24 relations, each from one kind to another for nine ends
-of edges of ten. The class of an entity is a set of kinds, so it shows in the relations of its edges, and in nothing
-else: features are noise. A layer is the einsum `rij,jc,rcf->if`, which sums over relations, neighbours and features
-in one kernel.
+The graph is made up. It has 8,000 entities of sixteen kinds, and 24 relations. Each relation leads from one kind to
+another, but one in ten ends of its edges is a random entity. The class of an entity is a set of kinds, so only the
+relations of its edges reveal it: the features are noise. A layer is the einsum `rij,jc,rcf->if`, which sums over
+relations, neighbours and features in one kernel.
 
-On two cores it takes about half a minute. The accuracy on the test entities is at least 0.85. A GCN, for which all
-edges are equal, gets less than 0.5.
+On two cores, it takes about half a minute. The accuracy on the test entities is at least 0.85. A GCN, which treats all
+edges alike, reaches less than 0.5.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ENTITIES, RELATIONS, KINDS, CLASSES, FEATURES, HIDDEN, BAR = 8_000, 24, 16, 4, 1
 
 
 class Network(nnx.Module):
-    """Two layers of one kind."""
+    """Two layers of the same kind."""
 
     def __init__(self, layer: Callable[..., Any], rngs: nnx.Rngs) -> None:
         self.first = layer(FEATURES, HIDDEN, rngs=rngs)
@@ -73,7 +73,7 @@ def knowledge(seed: int, entities: int = ENTITIES) -> tuple[Any, jax.Array, jax.
 
 @nnx.jit
 def step(model: Network, optimizer: nnx.Optimizer, graph: Any, x: Any, labels: Any, known: Any) -> jax.Array:
-    """One step; the loss before it."""
+    """Take one step, and return the loss before it."""
 
     def loss_of(model: Network) -> jax.Array:
         logits = model(graph, x)[known]
@@ -85,7 +85,7 @@ def step(model: Network, optimizer: nnx.Optimizer, graph: Any, x: Any, labels: A
 
 
 def train(name: str, layer: Callable[..., Any], data: Any, epochs: int, progress: bool = True) -> list[float]:
-    """Train a network on half of the entities. The test accuracy after each epoch."""
+    """Train a network on half of the entities, and return the test accuracy after each epoch."""
     graph, x, labels, order = data
     known, test = order[: len(order) // 2], order[len(order) // 2 :]
     model = Network(layer, nnx.Rngs(0))
@@ -111,7 +111,7 @@ def compare(epochs: int, seed: int = 0, entities: int = ENTITIES, progress: bool
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the example. The exit code is 1 if the accuracy is below its bar."""
+    """Run the example. The exit code is 1 if the accuracy is lower than it should be."""
     parser = argparse.ArgumentParser(description="Classify entities with an RGCN.")
     parser.add_argument("--epochs", type=int, default=120)
     parser.add_argument("--seed", type=int, default=0)

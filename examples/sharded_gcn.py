@@ -1,10 +1,10 @@
 """Train a graph convolutional network on one graph whose rows are divided among devices.
 
     python examples/sharded_gcn.py                # four virtual devices in one process
-    python examples/sharded_gcn.py --processes 2  # two processes, which have two devices each
+    python examples/sharded_gcn.py --processes 2  # two processes with two devices each
 
-Device d has a part of the rows of the normalised adjacency, and the features of the same nodes. In each layer it gets
-the features of neighbours from the devices that have them (`jsparse.shard`). Weights are on all devices, so JAX sums
+Each device has some rows of the normalised adjacency, and the features of the same nodes. In each layer, it receives
+the features of neighbours from the devices that have them (`jsparse.shard`). All devices have the weights, so JAX sums
 their gradients over devices.
 """
 
@@ -27,7 +27,7 @@ Params = dict[str, jax.Array]
 
 
 def padded(x: np.ndarray, rows: int) -> np.ndarray:
-    """Add rows of zeros: the devices have equally many rows."""
+    """Add rows of zeros, so that all devices have the same number of rows."""
     return np.pad(x, [(0, rows - len(x)), *[(0, 0)] * (x.ndim - 1)])
 
 
@@ -40,7 +40,7 @@ def logits(params: Params, adjacency: jsparse.ShardedTensor, features: jax.Array
 def loss(
     params: Params, adjacency: jsparse.ShardedTensor, features: jax.Array, labels: jax.Array, weights: jax.Array
 ) -> jax.Array:
-    """The cross entropy of the nodes with a weight."""
+    """The cross entropy of the nodes that have a weight."""
     losses = optax.softmax_cross_entropy_with_integer_labels(logits(params, adjacency, features), labels)
     return (losses * weights).sum() / weights.sum()
 

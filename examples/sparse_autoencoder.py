@@ -4,12 +4,12 @@
 
 The documents are drawn from a topic model (Blei et al., "Latent Dirichlet allocation", 2003): 20 topics over 8,000
 words, about 100 words in each document. The encoder reads half of a document's words; the decoder predicts the other
-half. The first layer is a product with the sparse batch, whose pattern is data of the compiled step: one program
-serves all batches. The loss needs the logits of the words that occur, a sampled product, and the logarithm of the sum
-over all words.
+half. The first layer is a product with the sparse batch, whose pattern is data of the compiled step: one program serves
+all batches. The loss needs the logits of the words that occur, which are a sampled product, and the logarithm of the
+sum over all words.
 
-On two cores it takes about half a minute. The perplexity of the second halves of new documents is below 0.6 times
-that of the words' frequencies.
+On two cores, it takes about half a minute. For new documents, the perplexity of the second halves is below 0.6 of the
+perplexity that the frequencies of words alone give.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Autoencoder(nnx.Module):
         self.frequencies = nnx.Param(jnp.zeros(words))
 
     def loss(self, given: jsparse.SparseTensor, wanted: jsparse.SparseTensor) -> tuple[jax.Array, jax.Array]:
-        """The negative logarithm of the probability of all wanted words, and their number."""
+        """The negative logarithm of the probability of all wanted words, and the number of these words."""
         hidden = jax.nn.relu(given @ self.kernel[...] + self.bias[...])
         codes = self.encode(hidden)
         chosen = jsparse.einsum("dv,dl,vl->", wanted, codes, self.decode[...])
@@ -55,7 +55,7 @@ class Autoencoder(nnx.Module):
 
 
 def documents(seed: int, count: int, words: int = WORDS) -> list[sp.csr_array]:
-    """Both halves of documents, as counts of words."""
+    """Both halves of each document, as counts of words."""
     rng = np.random.default_rng(seed)
     topics = np.random.default_rng(0).dirichlet(np.full(words, 0.02), TOPICS)
     halves: list[list[np.ndarray]] = [[], []]
@@ -67,7 +67,7 @@ def documents(seed: int, count: int, words: int = WORDS) -> list[sp.csr_array]:
 
 
 def batches(halves: Sequence[sp.csr_array], order: np.ndarray) -> Iterator[list[jsparse.SparseTensor]]:
-    """Batches of both halves, dynamic, with room for as many entries as a batch can have."""
+    """Dynamic batches of both halves, with room for the most entries that a batch can have."""
     room = BATCH * LENGTH // 2
     for at in range(0, len(order) - BATCH + 1, BATCH):
         rows = order[at : at + BATCH]
@@ -78,7 +78,7 @@ def batches(halves: Sequence[sp.csr_array], order: np.ndarray) -> Iterator[list[
 def step(
     model: Autoencoder, optimizer: nnx.Optimizer, given: jsparse.SparseTensor, wanted: jsparse.SparseTensor
 ) -> jax.Array:
-    """One step; the loss of a word before it."""
+    """Take one step, and return the loss per word before it."""
 
     def loss_of(model: Autoencoder) -> jax.Array:
         total, count = model.loss(given, wanted)
@@ -90,7 +90,7 @@ def step(
 
 
 def perplexity_of_frequencies(train: sp.csr_array, test: sp.csr_array) -> float:
-    """That of words drawn by their frequencies in all documents."""
+    """The perplexity if words are predicted by their frequencies in all documents."""
     counts = np.asarray(train.sum(axis=0)) + 0.1
     frequencies = np.asarray(test.sum(axis=0))
     return float(np.exp(-frequencies @ np.log(counts / counts.sum()) / frequencies.sum()))
@@ -99,7 +99,7 @@ def perplexity_of_frequencies(train: sp.csr_array, test: sp.csr_array) -> float:
 def train(
     epochs: int, seed: int = 0, count: int = DOCUMENTS, words: int = WORDS, progress: bool = True
 ) -> tuple[list[float], float]:
-    """Train a model. The perplexity of new documents after each epoch, and that of words' frequencies."""
+    """Train a model. Return the perplexity of new documents after each epoch, and that of word frequencies."""
     halves, new = documents(seed + 1, count, words), documents(seed + 2, max(count // 8, BATCH), words)
     model, rng = Autoencoder(nnx.Rngs(seed), words), np.random.default_rng(seed)
     optimizer = nnx.Optimizer(model, optax.adam(2e-3), wrt=nnx.Param)
@@ -117,7 +117,7 @@ def train(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the example. The exit code is 1 if the perplexity is above its bar."""
+    """Run the example. The exit code is 1 if the perplexity is higher than it should be."""
     parser = argparse.ArgumentParser(description="Train an autoencoder on bags of words.")
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--seed", type=int, default=0)

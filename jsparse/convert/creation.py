@@ -1,4 +1,4 @@
-"""Creation of sparse tensors from dense arrays, scipy.sparse, BCOO and BCSR."""
+"""Creation of sparse tensors from dense arrays and from the sparse arrays of other libraries."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from jsparse.base.limits import check_capacity, parse_nse
 from jsparse.convert import dynamic_creation
 from jsparse.convert.choice import DEFAULT_USES, choose_format
 from jsparse.convert.composed import to_plain
+from jsparse.convert.dlpack import from_dlpack, is_shared
 from jsparse.convert.jax_sparse import from_jax_sparse, is_jax_sparse
 from jsparse.convert.scipy_sparse import blocks_from_scipy, from_scipy
 from jsparse.convert.scipy_structure import is_scipy
@@ -53,7 +54,7 @@ def asarray(
     nse: int | None = None,
     uses: Sequence[int] = DEFAULT_USES,
 ) -> SparseTensor:
-    """Make a sparse tensor from a dense array, any scipy.sparse array or matrix, a BCOO, a BCSR or a SparseTensor.
+    """Make a sparse tensor from a dense array, a SparseTensor, or a sparse array of SciPy, JAX, PyTorch or CuPy.
 
     Zeros of a dense array are dropped, NaNs are kept. Explicit zeros of sparse arrays are kept. Duplicate entries of
     sparse arrays are summed.
@@ -64,8 +65,9 @@ def asarray(
     Args:
         x: the array; a dense one may be a numpy or jax array or nested lists. A pattern becomes a tensor of ones.
         format: a format, or its name or notation. The default is csr for matrices, and all levels compressed for other
-            ranks. A BCOO becomes coo, with dense levels for its `n_dense`; a BCSR becomes csr; a SparseTensor keeps its
-            format. "auto" chooses a format that suits the entries (see `jsparse.choose_format`).
+            ranks. A BCOO becomes coo, with dense levels for its `n_dense`; a BCSR becomes csr; a PyTorch tensor with
+            dense dimensions becomes coo with dense levels; a SparseTensor keeps its format. "auto" chooses a format
+            that suits the entries (see `jsparse.choose_format`).
         dtype: the dtype of the values; by default the dtype of `x`, and int for a pattern. Duplicates are summed in it.
             Numbers of `x` and sums are rounded once, directly to this dtype, and bool is `x != 0`. Integers from NumPy
             arrays wrap as in jnp. Python integers must fit.
@@ -103,6 +105,8 @@ def asarray(
             tensor = _from_traced(x, format, dynamic, nse)
         elif is_jax_sparse(x):
             tensor = from_jax_sparse(x, format, dynamic, nse, dtype)
+        elif is_shared(x):
+            tensor = from_dlpack(x, format, dynamic, nse, dtype)
         elif is_scipy(x):
             pattern, values, fresh = from_scipy(x, _format_or_default(format, len(cast("sparray", x).shape)), dtype)
             tensor = _make(values, pattern, dtype, fresh)
@@ -128,14 +132,7 @@ def _check_is_dense(x: object) -> None:
             "Expected an array for jsparse.asarray, but got a sequence of SparseTensors. Join them with jsparse.stack "
             "or jsparse.concatenate."
         )
-    library = type(x).__module__.partition(".")[0]
-    if library == "torch" and "sparse" in str(getattr(x, "layout", "")):
-        raise DTypeError(
-            "Expected an array, or a SciPy or JAX sparse array, for jsparse.asarray, but got a torch sparse tensor. "
-            "Write t = x.to_sparse_coo().coalesce(), then jsparse.SparseTensor.from_coords(t.indices().numpy(), "
-            "t.values().numpy(), tuple(t.shape)).asformat('csr')."
-        )
-    if library == "sparse" and hasattr(x, "fill_value"):
+    if type(x).__module__.partition(".")[0] == "sparse" and hasattr(x, "fill_value"):
         raise DTypeError(
             "Expected an array, or a SciPy or JAX sparse array, for jsparse.asarray, but got a pydata/sparse array. "
             "Write x = x.asformat('coo'), then jsparse.SparseTensor.from_coords(x.coords, x.data, x.shape)."
@@ -159,7 +156,7 @@ def as_sparse_operand(x: Any, text: str, composed: bool = False) -> Any:
         return x
     if isinstance(x, Overriding):
         raise x._refusal(text)
-    if not (is_scipy(x) or is_jax_sparse(x)):
+    if not (is_scipy(x) or is_jax_sparse(x) or is_shared(x)):
         return x
     if getattr(x, "n_batch", 0):
         kind = type(x).__name__

@@ -86,6 +86,24 @@ def _wrong(x: Any, error: PatternError) -> PatternError:
     return PatternError(f"{error} This {kind} does not follow scipy.sparse's definition: make it again.")
 
 
+def static_or_blocks(tensor: SparseTensor, where: str) -> SparseTensor:
+    """Return a tensor that another library can hold: static, plain or in bsr with blocks that fill its shape.
+
+    Raises DTypeError if the values are traced, ShardingError if they are on the devices of several processes.
+    """
+    check_leaves(tensor, f"A in {where}")
+    if isinstance(tensor.values, jax.core.Tracer):
+        raise DTypeError(f"Expected known values, but {tensor!r} has traced values. Convert it outside jit.")
+    check_local(tensor.values, f"the values of A in {where}")
+    tensor = tensor.static()
+    if isinstance(tensor, ComposedTensor):
+        part, *others = tensor.pattern.parts
+        is_bsr = not others and part.format.name.startswith("bsr(")
+        if not is_bsr or part.format.blocks.is_ragged(tensor.shape):  # blocks of other libraries never exceed the shape
+            return to_plain(tensor)
+    return tensor
+
+
 def to_scipy(tensor: SparseTensor) -> sparray:
     """Convert to a scipy.sparse array: csr_array, csc_array or bsr_array for matrices in these formats, else coo_array.
 
@@ -99,22 +117,13 @@ def to_scipy(tensor: SparseTensor) -> sparray:
     the values are traced, or have a dtype that scipy does not support (bfloat16, float16); ShardingError if its arrays
     are on the devices of several processes.
     """
-    check_leaves(tensor, "A in A.to_scipy")
-    if isinstance(tensor.values, jax.core.Tracer):
-        raise DTypeError(f"Expected known values, but {tensor!r} has traced values. Convert it outside jit.")
-    check_local(tensor.values, "the values of A in A.to_scipy")
-    tensor = tensor.static()
-    if isinstance(tensor, ComposedTensor):
-        part, *others = tensor.pattern.parts
-        is_bsr = not others and part.format.name.startswith("bsr(")
-        if not is_bsr or part.format.blocks.is_ragged(tensor.shape):  # SciPy's blocks never exceed the shape
-            tensor = to_plain(tensor)
+    tensor = static_or_blocks(tensor, "A.to_scipy")
     values = np.array(tensor.values)
     if values.dtype.kind == "V" or values.dtype == np.float16:
         raise DTypeError(f"Expected values that scipy.sparse can hold, but got {values.dtype}. Use astype('float32').")
     sparse = scipy_sparse()
     if isinstance(tensor, ComposedTensor):
-        pointers, columns = tensor.pattern.arrays()
+        (part,), (pointers, columns) = tensor.pattern.parts, tensor.pattern.arrays()
         return sparse.bsr_array((values.reshape(-1, *part.inner), columns.copy(), pointers.copy()), shape=tensor.shape)
     assert isinstance(tensor.pattern, Pattern)
     if tensor.format.name in ("csr", "csc"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -32,15 +32,19 @@ class Projection(NamedTuple):
     bias: Any = None
 
 
+Projector: TypeAlias = "Projection | Callable[[jax.Array], jax.Array]"
+Parameters: TypeAlias = "Mapping[str, ArrayLike] | Callable[[jax.Array], jax.Array]"
+
+
 def multi_head_attention(
     x: ArrayLike,
     context: ArrayLike,
     mask: PatternLike,
     *,
-    query: Projection,
-    key: Projection,
-    value: Projection,
-    out: Projection,
+    query: Projector,
+    key: Projector,
+    value: Projector,
+    out: Projector,
     bias: ArrayLike | None = None,
     dropout_rate: float = 0.0,
     dropout_key: jax.Array | None = None,
@@ -58,9 +62,10 @@ def multi_head_attention(
         x: the input of the queries, (..., n, in).
         context: c, the input of the keys and values, (..., m, context_in); `x` itself for self-attention.
         mask: a Pattern or a SparseTensor (n, m) or (heads, n, m), static or dynamic, as in `jsparse.sparse_attention`.
-        query, key, value: projections (in, heads, dim). Keys and values may have fewer heads, if their number divides
-            the queries' number of heads (grouped queries; Ainslie et al., 2023).
-        out: a projection (heads, dim of values, out).
+        query, key, value: projections (in, heads, dim), or functions such as layers with sparse kernels, from (..., n,
+            in) to (..., n, heads, dim). Keys and values may have fewer heads, if their number divides the queries'
+            number of heads (grouped queries; Ainslie et al., 2023).
+        out: a projection (heads, dim of values, out), or a function from (..., n, heads, dim) to (..., n, out).
         bias: biases of the scores, (nse,) or (heads, nse), as `relative_bias` gives them, or (n, m), or (heads, n, m).
         dropout_rate, dropout_key: the dropout rate of the stored attention weights, and a key of random numbers.
 
@@ -72,6 +77,9 @@ def multi_head_attention(
     x, context = dense_array(x, layer, "x (..., n, in)"), dense_array(context, layer, "context (..., m, in)")
     projected = []  # queries, keys and values (..., heads, length, dim)
     for name, array, projection in (("x", x, query), ("context", context, key), ("context", context, value)):
+        if not isinstance(projection, Projection):
+            projected.append(jnp.swapaxes(call_projection(projection, array, layer), -3, -2))
+            continue
         if array.ndim < 2 or jnp.ndim(projection.kernel) != 3 or array.shape[-1] != projection.kernel.shape[0]:
             raise ShapeError(
                 f"Expected {name} (..., length, in) and kernels (in, heads, dim) in multi_head_attention, but got "
@@ -81,6 +89,8 @@ def multi_head_attention(
         projected.append(plus(of_heads, None if projection.bias is None else projection.bias[:, None]))
     q, k, v = projected
     attended = sparse_attention(q, k, v, mask, bias=bias, dropout_rate=dropout_rate, dropout_key=dropout_key)
+    if not isinstance(out, Projection):
+        return out(jnp.swapaxes(attended, -3, -2))
     heads, dim = attended.shape[-3], attended.shape[-1]
     if jnp.ndim(out.kernel) != 3 or (heads, dim) != jnp.shape(out.kernel)[:2]:
         raise ShapeError(
@@ -88,6 +98,17 @@ def multi_head_attention(
             f"{dim}, but got {jnp.shape(out.kernel)}."
         )
     return plus(jnp.einsum("...hnd,hdo->...no", attended, out.kernel), out.bias)
+
+
+def call_projection(project: Callable[[jax.Array], jax.Array], x: jax.Array, where: str) -> jax.Array:
+    """Call a function that projects x to heads. Raises ShapeError unless the result is (..., length, heads, dim)."""
+    of_heads = project(x)
+    if of_heads.shape[:-2] != x.shape[:-1] or x.ndim < 2:
+        raise ShapeError(
+            f"Expected a function from (..., length, in) to (..., length, heads, dim) as a projection in {where}, but "
+            f"got {of_heads.shape} for {x.shape}."
+        )
+    return of_heads
 
 
 def plus(x: jax.Array, bias: jax.Array | None) -> jax.Array:
@@ -210,12 +231,12 @@ def caster(dtype: DTypeLike | None) -> Callable[[ArrayLike], jax.Array]:
     return lambda x: jnp.asarray(x) if dtype is None else jnp.asarray(x, dtype)
 
 
-def projections_of(parameters: Mapping[str, Mapping[str, ArrayLike]], dtype: DTypeLike | None) -> dict[str, Projection]:
-    """Make projections from parameters, cast to a dtype. Each projection has a "kernel", and may have a "bias"."""
+def projections_of(parameters: Mapping[str, Parameters], dtype: DTypeLike | None) -> dict[str, Projector]:
+    """Make projections from parameters, cast to a dtype. Each has a "kernel", and may have a "bias". Functions stay."""
     cast = caster(dtype)
     return {
-        name: Projection(cast(arrays["kernel"]), cast(arrays["bias"]) if "bias" in arrays else None)
-        for name, arrays in parameters.items()
+        name: x if callable(x) else Projection(cast(x["kernel"]), cast(x["bias"]) if "bias" in x else None)
+        for name, x in parameters.items()
     }
 
 

@@ -12,7 +12,10 @@ from jax.typing import ArrayLike, DTypeLike
 
 from jsparse.errors import ShapeError
 from jsparse.nn.attention import (
+    Parameters,
     Projection,
+    Projector,
+    call_projection,
     caster,
     mask_pattern,
     multi_head_attention,
@@ -58,10 +61,10 @@ def attention_step(
     cache: KVCache,
     mask: PatternLike,
     *,
-    query: Projection,
-    key: Projection,
-    value: Projection,
-    out: Projection,
+    query: Projector,
+    key: Projector,
+    value: Projector,
+    out: Projector,
     relative: ArrayLike | None = None,
 ) -> tuple[jax.Array, KVCache]:
     """Compute causal self-attention at the next positions, with a KV cache. The result is as in `multi_head_attention`.
@@ -95,7 +98,12 @@ def attention_step(
     x, pattern = dense_array(x, "attention_step", "x (..., n, in)"), mask_pattern(mask)
     check_causal(pattern, "attention_step")
     # Queries, keys and values have the shape (..., length, heads, dim).
-    q, k, v = (plus(jnp.einsum("...nf,fhd->...nhd", x, to.kernel), to.bias) for to in (query, key, value))
+    q, k, v = (
+        plus(jnp.einsum("...nf,fhd->...nhd", x, to.kernel), to.bias)
+        if isinstance(to, Projection)
+        else call_projection(to, x, "attention_step")
+        for to in (query, key, value)
+    )
     length = pattern.shape[-1]
     if x.ndim < 2 or not 1 <= x.shape[-2] <= length:
         raise ShapeError(
@@ -129,12 +137,15 @@ def attention_step(
         of_queries = jnp.repeat(keys, repeats, -2), jnp.repeat(values, repeats, -2)
     attended = attend(q, *of_queries, pattern_of_mask(rows, q, *of_queries), None, added, lengths_first=True)
     attended = jnp.where(cache.index + count <= pattern.shape[-1], attended, jnp.nan)
-    result = plus(jnp.einsum("...nhd,hdo->...no", attended, out.kernel), out.bias)
+    if isinstance(out, Projection):
+        result = plus(jnp.einsum("...nhd,hdo->...no", attended, out.kernel), out.bias)
+    else:
+        result = out(attended)
     return result, KVCache(keys, values, cache.index + count)
 
 
 def apply_layer(
-    parameters: Mapping[str, Mapping[str, ArrayLike]],
+    parameters: Mapping[str, Parameters],
     relative: jax.Array | None,
     x: ArrayLike,
     context: ArrayLike | None,
@@ -150,7 +161,7 @@ def apply_layer(
     made for, its leading part is the mask.
 
     Args:
-        parameters: for each projection a "kernel" and, if it has one, a "bias".
+        parameters: for each projection a "kernel" and, if it has one, a "bias"; or a function that computes it.
         relative: biases by relative position, or None.
         x: (..., n, in_features).
         context: (..., m, in_kv_features); None for x. With a cache it is not used.

@@ -18,6 +18,7 @@ from jsparse.nnx.moments import restrict_state
 from jsparse.nnx.param import SparseIndex, SparseParam
 from jsparse.nnx.prune_model import KernelSummary, PruningSummary, prune_model
 from jsparse.nnx.pruned import Mask, PrunedLinear
+from jsparse.nnx.rigl import rigl_step
 
 __all__ = [
     "BlockSparseLinear",
@@ -34,5 +35,6 @@ __all__ = [
     "TransformerEncoder",
     "prune_model",
     "restrict_state",
+    "rigl_step",
 ]
 __all__ += graph_layers.__all__

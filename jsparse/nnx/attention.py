@@ -134,7 +134,10 @@ class SparseAttention(nnx.Module, metaclass=Shown):
         if mask is None:
             mask = self.mask if isinstance(self.mask, Pattern) else self.mask.get_value()
         projections = {"query": self.query, "key": self.key, "value": self.value, "out": self.out}
-        parameters = {name: {part: x[...] for part, x in of_one.items()} for name, of_one in projections.items()}
+        parameters = {  # a pruned model has sparse layers as projections
+            name: {part: x[...] for part, x in one.items()} if isinstance(one, nnx.Dict) else one
+            for name, one in projections.items()
+        }
         relative = None if self.relative is None else self.relative[...]
         cache = None
         if self.decode if decode is None else decode:
@@ -158,9 +161,11 @@ class SparseAttention(nnx.Module, metaclass=Shown):
 
         The default dtype is the layer's `dtype`, or the dtype of the parameters if the layer has none. See the class.
         """
-        _, kv_heads, dim = self.key["kernel"].shape
+        is_dense = isinstance(self.key, nnx.Dict)
+        kv_heads, dim = self.key["kernel"].shape[1:] if is_dense else self.key.out_features
+        of_kernel = (self.key["kernel"] if is_dense else self.key.kernel.tensor).dtype
         *batch, length, _ = input_shape
-        cache = KVCache.empty(batch, length, kv_heads, dim, dtype or self.dtype or self.key["kernel"].dtype)
+        cache = KVCache.empty(batch, length, kv_heads, dim, dtype or self.dtype or of_kernel)
         self.cached_key, self.cached_value = nnx.Cache(cache.key), nnx.Cache(cache.value)
         self.cache_index = nnx.Cache(cache.index)
 

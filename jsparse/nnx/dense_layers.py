@@ -9,6 +9,7 @@ import jax
 from flax import nnx
 
 from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError, named_type, short_repr
+from jsparse.nnx.attention import SparseAttention
 
 # Options that change what a layer computes. Others, such as initializers, have done their work, and `precision` is the
 # highest one of each dtype here.
@@ -36,6 +37,24 @@ def refusal(layer: object) -> str | None:
     if layer.kernel.shape != sizes:
         return f"a kernel {layer.kernel.shape} in place of {sizes}, as nnx.vmap makes it"
     return None
+
+
+def projection_layer(attention: SparseAttention, name: str) -> nnx.LinearGeneral:
+    """Return the layer that computes what a dense projection of an attention layer does, on the same parameters."""
+    parameters: nnx.Dict = getattr(attention, name)
+    kernel, bias = parameters["kernel"], parameters.get("bias")
+    lead = kernel.ndim - 1 if name == "out" else 1
+    inputs, outputs, axis = kernel.shape[:lead], kernel.shape[lead:], tuple(range(-lead, 0))
+    layer = nnx.LinearGeneral(
+        *(sizes[0] if len(sizes) == 1 else sizes for sizes in (inputs, outputs)),
+        axis=axis,
+        use_bias=False,
+        dtype=attention.dtype,
+        kernel_init=nnx.initializers.zeros_init(),
+        rngs=nnx.Rngs(0),
+    )
+    layer.kernel, layer.bias = kernel, nnx.data(bias)
+    return layer
 
 
 def as_matrix(layer: object, function: str) -> jax.Array:

@@ -23,12 +23,13 @@ from jsparse.nnx.param import SparseParam
 from jsparse.nnx.shown import Shown
 from jsparse.ops.building.random import random
 from jsparse.ops.surgery.selection import parse_count
+from jsparse.primitives.segments import largest
 from jsparse.tensor.composed import ComposedTensor, Composition
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 Initializer = Callable[..., jax.Array]
 Sizes = tuple[int | tuple[int, ...], int | tuple[int, ...]]
-Source: TypeAlias = "SparseTensor | nnx.Linear | nnx.LinearGeneral | SparseLinear"
+Source: TypeAlias = "SparseTensor | nnx.Linear | nnx.LinearGeneral | SparseLinear | BlockSparseLinear"
 
 
 class _Linear(nnx.Module, metaclass=Shown):
@@ -36,9 +37,11 @@ class _Linear(nnx.Module, metaclass=Shown):
 
     kernel: SparseParam
 
-    def _set(self, kernel: SparseTensor, bias: ArrayLike | None, dtype: DTypeLike | None) -> None:
-        self.in_features: int | tuple[int, ...] = kernel.shape[0]
-        self.out_features: int | tuple[int, ...] = kernel.shape[1]
+    def _set(
+        self, kernel: SparseTensor, bias: ArrayLike | None, dtype: DTypeLike | None, sizes: Sizes | None = None
+    ) -> None:
+        rows, columns = kernel.shape
+        self.in_features, self.out_features = (rows, columns) if sizes is None else sizes
         self.dtype = dtype
         self.kernel = SparseParam(kernel)
         self.bias = nnx.data(None if bias is None else nnx.Param(jnp.asarray(bias)))
@@ -150,7 +153,7 @@ class SparseLinear(_Linear):
         precision.
 
         Args:
-            source: an `nnx.Linear`, an `nnx.LinearGeneral` over the last axes, a `SparseLinear`, or a SparseTensor.
+            source: an `nnx.Linear`, an `nnx.LinearGeneral` over the last axes, a sparse layer, or a SparseTensor.
             bias: an array (out,) or None, if the source is a SparseTensor. A source layer provides its bias.
             sparsity: the fraction of the kernel that is not stored, from 0 to 1.
             format: the format of the kernel. By default a sparse kernel keeps its format, a dense one gets "csc".
@@ -170,11 +173,10 @@ class SparseLinear(_Linear):
             kernel = kernel.asformat(format)
         kernel = kernel.prune(keep=count) if count < kernel.nse else kernel
         layer = cls(1, 1, density=1, use_bias=False, rngs=nnx.Rngs(0))
-        layer._set(kernel.dynamic() if dynamic else kernel, bias, own_dtype if dtype is None else dtype)
-        layer.in_features, layer.out_features = sizes
+        layer._set(kernel.dynamic() if dynamic else kernel, bias, own_dtype if dtype is None else dtype, sizes)
         return layer
 
-    def rewire(self, scores: TensorLike, count: int) -> None:
+    def rewire(self, scores: TensorLike, count: jax.Array | int) -> None:
         """Do a step of RigL: drop the `count` smallest entries, and store 0 where the `count` largest scores are.
 
             >>> from flax import nnx
@@ -182,8 +184,9 @@ class SparseLinear(_Linear):
             >>> layer.rewire(jnp.ones((64, 32)), 20)
 
         Evci et al., "Rigging the lottery: making all tickets winners", ICML 2020. The scores in this paper are the
-        magnitudes of the gradient of the dense kernel, `jnp.abs(x.T @ gradient_of_the_result)`. After the step, an
-        optimizer's moments still belong to the old entries: `jsparse.nnx.restrict_state` moves the moments.
+        magnitudes of the gradient of the dense kernel, `jnp.abs(x.T @ gradient_of_the_result)`; `rigl_step` computes
+        them. After the step, an optimizer's moments still belong to the old entries: `jsparse.nnx.restrict_state` moves
+        the moments.
 
         Args:
             scores: an array (in_features, out_features), or a SparseTensor, whose entries are then the
@@ -215,14 +218,14 @@ class Parts(NamedTuple):
 
 
 def parts_of(source: Source, bias: ArrayLike | None, where: str) -> Parts:
-    """Split the source of `SparseLinear.of` into its parts. Raises the errors that `SparseLinear.of` documents."""
+    """Split the source of `of` into its parts. Raises the errors that `SparseLinear.of` documents."""
     if isinstance(source, SparseTensor):
         if source.ndim != 2:
             raise ShapeError(f"Expected a kernel (in, out) in {where}, but got {source.shape}.")
         if bias is not None and jnp.shape(bias) != source.shape[1:]:
             raise ShapeError(f"Expected a bias {source.shape[1:]} in {where}, but got {jnp.shape(bias)}.")
         return Parts(source, (source.shape[0], source.shape[1]), bias, None)
-    kernel = source.kernel.tensor if isinstance(source, SparseLinear) else as_matrix(source, where)
+    kernel = source.kernel.tensor if isinstance(source, _Linear) else as_matrix(source, where)
     if bias is not None:
         raise DTypeError(f"Expected no bias together with {named_type(source)} in {where}: the layer has its own.")
     bias = None if source.bias is None else source.bias[...]
@@ -284,16 +287,76 @@ class BlockSparseLinear(_Linear):
         rngs: nnx.Rngs,
     ) -> None:
         check_sizes("BlockSparseLinear", in_features=in_features, out_features=out_features)
-        check_sizes("BlockSparseLinear", pairs=["block"], block=block if isinstance(block, tuple) else None)
-        rows, columns = block
-        if not isinstance(density, int | float) or not 0 < density <= 1 or in_features % rows or out_features % columns:
-            raise ShapeError(
-                f"Expected a density above 0, and at most 1, and a block that divides the kernel in BlockSparseLinear, "
-                f"but got {density}, and {block} of ({in_features}, {out_features})."
-            )
-        blocks = (in_features // rows, out_features // columns)
+        blocks = count_blocks((in_features, out_features), block, "BlockSparseLinear")
+        if not isinstance(density, int | float) or not 0 < density <= 1:
+            raise ShapeError(f"Expected a density above 0, and at most 1, in BlockSparseLinear, but got {density}.")
         outer = random(rngs.params(), blocks, density=density, format="csr").pattern
         init = normal_initializer(max(density * in_features, 1.0)) if kernel_init is None else kernel_init
-        pattern = Composition.of_blocks(outer, rows, columns)
+        pattern = Composition.of_blocks(outer, *block)
         kernel = ComposedTensor(init(rngs.params(), (pattern.nse,), param_dtype), pattern)
         self._set(kernel, bias_init(rngs.params(), (out_features,), param_dtype) if use_bias else None, dtype)
+
+    @classmethod
+    def of(
+        cls,
+        source: Source,
+        bias: ArrayLike | None = None,
+        *,
+        block: tuple[int, int],
+        sparsity: float = 0.0,
+        dtype: DTypeLike | None = None,
+    ) -> BlockSparseLinear:
+        """Make a layer from another layer, or from a kernel (in, out), and keep the kernel's blocks of largest norm.
+
+            >>> from flax import nnx
+            >>> dense = nnx.Linear(64, 32, rngs=nnx.Rngs(0))
+            >>> layer = jsparse.nnx.BlockSparseLinear.of(dense, block=(16, 16), sparsity=0.75)
+            >>> layer.kernel.tensor.format, layer.kernel.tensor.nse
+            (bsr(16, 16), 512)
+
+        The norm of a block is the square root of the sum of its squared weights (Lagunas et al., "Block pruning for
+        faster transformers", 2021, compares ways to choose blocks). Blocks of zeros are not stored.
+
+        Args:
+            source: as in `SparseLinear.of`.
+            bias: an array (out,) or None, if the source is a SparseTensor. A source layer provides its bias.
+            block: the rows and columns of a block.
+            sparsity: the fraction of the blocks that are not stored, from 0 to 1.
+            dtype: the dtype of the computation; by default the dtype of the source layer.
+
+        Raises ShapeError for blocks that do not divide the kernel, and the errors of `SparseLinear.of`.
+        """
+        where = "BlockSparseLinear.of"
+        kernel, sizes, bias, own_dtype = parts_of(source, bias, where)
+        count = count_to_keep(sparsity, count_blocks(kernel.shape, block, where), where)
+        layer = cls(1, 1, block=(1, 1), density=1, use_bias=False, rngs=nnx.Rngs(0))
+        layer._set(_keep_blocks(kernel, block, count), bias, own_dtype if dtype is None else dtype, sizes)
+        return layer
+
+
+def count_blocks(shape: tuple[int, ...], block: tuple[int, int], where: str) -> tuple[int, int]:
+    """Return the numbers of blocks in a kernel's rows and columns. Raises ShapeError if blocks do not divide it."""
+    check_sizes(where, pairs=["block"], block=block if isinstance(block, tuple) else None)
+    if len(block) != 2 or shape[0] % block[0] or shape[1] % block[1]:
+        raise ShapeError(f"Expected a block that divides the kernel in {where}, but got {block} of {tuple(shape)}.")
+    return shape[0] // block[0], shape[1] // block[1]
+
+
+def block_norms(kernel: SparseTensor | jax.Array, block: tuple[int, int]) -> tuple[ComposedTensor, np.ndarray]:
+    """Return a kernel in bsr, and the norm of each block that it stores."""
+    if isinstance(kernel, SparseTensor):
+        kernel = kernel.static()  # for a dynamic kernel, a capacity in blocks would have to be chosen
+    blocks = asarray(kernel, format=f"bsr({block[0]}, {block[1]})")
+    assert isinstance(blocks, ComposedTensor)
+    values = np.asarray(blocks.values).reshape(-1, math.prod(block))
+    wide = values.astype(np.promote_types(values.dtype, np.float64))  # squares of small float32 would be 0
+    return blocks, np.linalg.norm(wide, axis=1)
+
+
+def _keep_blocks(kernel: SparseTensor | jax.Array, block: tuple[int, int], count: int) -> ComposedTensor:
+    """Return the kernel in bsr with the `count` blocks of largest norm, or fewer if fewer are not 0."""
+    blocks, norms = block_norms(kernel, block)
+    values = blocks.values.reshape(-1, math.prod(block))
+    kept = np.asarray(largest(norms, min(count, len(norms)), by_magnitude=True)) & np.asarray(values.any(axis=1))
+    outer = SparseTensor(norms, blocks.pattern.parts[0].core).prune(mask=kept).pattern
+    return ComposedTensor(values[np.flatnonzero(kept)].reshape(-1), Composition.of_blocks(outer, *block))

@@ -59,6 +59,8 @@ OF_ALL: dict[str, Find] = {
     "todense": _at("ops.elementwise.operators.todense"),
     "toarray": _at("ops.elementwise.operators.todense"),
     "to_scipy": _at("convert.scipy_sparse.to_scipy"),
+    "to_torch": _at("convert.dlpack.to_torch"),
+    "to_cupyx": _at("convert.dlpack.to_cupyx"),
     "conj": _at("ops.elementwise.operators.conj"),
     "dot": _at("ops.dot.dot"),
     "multiply": _at("ops.elementwise.operators.multiply"),
@@ -81,6 +83,8 @@ OF_ALL: dict[str, Find] = {
     "__neg__": _at("ops.elementwise.operators.negative"),
     "__pos__": _at("ops.elementwise.operators.positive"),
     "__abs__": _at("ops.elementwise.operators.absolute"),
+    "__treescope_repr__": _at("ops.picture.as_treescope"),
+    "_repr_html_": _at("ops.picture.as_html"),
 }
 """The methods that have a rule for composed tensors, too."""
 
@@ -105,7 +109,6 @@ METHODS: dict[str, Find] = {
     "regrow": _at("ops.surgery.regrow.regrow"),
     "drop_zeros": _at("ops.surgery.prune.drop_zeros"),
     "spy": _at("ops.picture.spy"),
-    "_repr_html_": _at("ops.picture.as_html"),
     "__getitem__": _at("ops.indexing.getitem.getitem"),
     "take": _at("ops.indexing.getitem.take"),
     "coords": _wrap(property, _at("ops.indexing.at_coords.coords")),
@@ -148,7 +151,7 @@ OF_COMPOSED: dict[str, Find] = {
 """The methods that composed tensors have by a rule for them. All others act on the tensor in csr, or csf."""
 
 OF_PATTERNS: dict[str, Find] = {
-    **{name: METHODS[name] for name in ("__getitem__", "_repr_html_", "spy", "take")},
+    **{name: METHODS[name] for name in ("__getitem__", "__treescope_repr__", "_repr_html_", "spy", "take")},
     "todense": _at("ops.patterns.values.todense"),
     "astype": _at("ops.patterns.values.astype"),
     "__mul__": _at("ops.patterns.values.multiply"),
@@ -192,7 +195,7 @@ def install() -> None:
     for name, find in OF_PATTERNS.items():
         _give(Pattern, name, find)
         _give(DynamicPattern, name, find)
-        _give(Composition, name, _on_plain(name, find))
+        _give(Composition, name, find if name in ("__treescope_repr__", "_repr_html_") else _on_plain(name, find))
     _give(Composition, "_plain", _at("convert.slots.plain_pattern"))
 
 

@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from jsparse.base.arrays import Array
+from jsparse.convert.composed import to_plain
+from jsparse.convert.slots import plain_pattern
 from jsparse.errors import JsparseError, PatternError, ShapeError
 from jsparse.formats import Pattern
+from jsparse.tensor.composed import ComposedTensor, Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -27,7 +30,9 @@ if TYPE_CHECKING:
 Drawn: TypeAlias = SparseTensor | Pattern | DynamicPattern
 
 _TIMES = "\N{MULTIPLICATION SIGN}"
-THUMBNAIL, PICTURE = 96, 512  # the maximum number of pixels along an axis
+THUMBNAIL, PICTURE = 160, 512  # the maximum number of pixels along an axis
+ENTRY = (66, 133, 200)  # a colour that is visible on white and on black
+LEFT, BORDER = "text-align:left", "1px solid rgba(128,128,128,0.5)"
 AT_ONCE = 1 << 20  # entries
 
 
@@ -103,22 +108,51 @@ def spy(self: Drawn, *, ax: Axes | None = None, **options: object) -> Axes:
     return axes
 
 
-def as_html(self: Drawn) -> str:
+def as_html(self: Drawn | Composition) -> str:
     """Return HTML for a tensor or a pattern in notebooks: a thumbnail next to shape, dtype, format, density and sizes.
 
     There is no thumbnail if index arrays are traced, or the tensor has no elements. A tensor whose leaves are
     placeholders of a JAX transformation is shown as text.
     """
     try:
-        facts = _facts(self)
+        drawn = _as_plain(self)
+        facts = _facts(drawn)
+        if isinstance(self, ComposedTensor | Composition):
+            nbytes = self.nbytes if isinstance(self, ComposedTensor) else self.nbytes()
+            dynamic = ", dynamic" if self.is_dynamic else ""
+            facts |= {"format": self.format.name + dynamic, "nse": f"{self.nse:,}", [*facts][-1]: f"{nbytes:,}"}
     except (JsparseError, TypeError, AttributeError, ValueError):
         return f"<pre>{html.escape(repr(self))}</pre>"
-    rows = "".join(f"<tr><th>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in facts.items())
+    rows = "".join(
+        f'<tr><th style="{LEFT};font-weight:normal;opacity:0.7">{html.escape(name)}</th>'
+        f'<td style="{LEFT}">{html.escape(text)}</td></tr>'
+        for name, text in facts.items()
+    )
     try:
-        picture = f"<td>{_image(entry_counts(self, THUMBNAIL))}</td>"
+        picture = f'<td style="vertical-align:top">{_image(entry_counts(drawn, THUMBNAIL))}</td>'
     except (JsparseError, TypeError, ValueError):  # traced, or without elements
         picture = ""
-    return f"<table><tr>{picture}<td><table>{rows}</table></td></tr></table>"
+    around = "background:transparent;border:none"  # notebooks shade every second row
+    return f'<table><tr style="{around}">{picture}<td><table>{rows}</table></td></tr></table>'
+
+
+def as_treescope(self: Drawn | Composition, path: str | None, subtree_renderer: object) -> object:
+    """Render a tensor or a pattern in Treescope, as `flax.nnx.display` does: the facts, and the arrays below them."""
+    attributes: dict[str, object] = {"shape": self.shape, "format": self.format.name, "nse": self.nse}
+    if isinstance(self, SparseTensor):
+        attributes |= {"values": self.values} | ({"pattern": self.pattern} if self.is_dynamic else {})
+    elif isinstance(self, DynamicPattern):
+        attributes |= {"arrays": self.arrays}
+    renderers = importlib.import_module("treescope.repr_lib")
+    shown = SparseTensor if isinstance(self, SparseTensor) else type(self)
+    return renderers.render_object_constructor(shown, attributes, path, subtree_renderer)
+
+
+def _as_plain(shown: Drawn | Composition) -> Drawn:
+    """Return a tensor or pattern with levels. Raises JsparseError for a dynamic composition, and for broken leaves."""
+    if isinstance(shown, ComposedTensor):
+        return to_plain(shown)
+    return plain_pattern(shown) if isinstance(shown, Composition) else shown
 
 
 def _facts(drawn: Drawn) -> dict[str, str]:
@@ -149,21 +183,23 @@ def _shades(counts: np.ndarray) -> np.ndarray:
 
 
 def _image(counts: np.ndarray) -> str:
-    """Return an HTML image of a grid, darker where there are more entries."""
-    pixels = (255 * (1 - _shades(counts))).astype(np.uint8)
+    """Return an HTML image of a grid, more opaque where there are more entries, on the ground of the page."""
+    opacity = (255 * _shades(counts)).astype(np.uint8)
+    pixels = np.dstack([np.broadcast_to(np.uint8(channel), opacity.shape) for channel in ENTRY] + [opacity])
     scale = max(1, THUMBNAIL // max(counts.shape))
     height, width = (scale * size for size in counts.shape)
     data = base64.b64encode(_png(pixels)).decode()
-    style = "image-rendering:pixelated;border:1px solid #999"
+    style = f"image-rendering:pixelated;max-width:none;border:{BORDER}"
     return f'<img width="{width}" height="{height}" style="{style}" src="data:image/png;base64,{data}"/>'
 
 
 def _png(pixels: np.ndarray) -> bytes:
-    """Encode an array of bytes as a greyscale PNG file (ISO/IEC 15948)."""
-    height, width = pixels.shape
-    lines = np.concatenate([np.zeros((height, 1), np.uint8), pixels], 1).tobytes()  # each line begins with its filter
+    """Encode bytes (height, width, 4), red, green, blue and opacity, as a PNG file (ISO/IEC 15948)."""
+    height, width, channels = pixels.shape
+    rows = pixels.reshape(height, width * channels)
+    lines = np.concatenate([np.zeros((height, 1), np.uint8), rows], 1).tobytes()  # each line begins with its filter
     chunks = [
-        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)),
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)),
         (b"IDAT", zlib.compress(lines)),
         (b"IEND", b""),
     ]

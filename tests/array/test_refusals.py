@@ -47,10 +47,8 @@ def results_that_would_be_dense():
 
 def arrays_of_other_libraries():
     A = jsparse.asarray(X)
-    torch = type("Tensor", (), {"__module__": "torch", "layout": "torch.sparse_csr"})()
     pydata = type("COO", (), {"__module__": "sparse.numba_backend", "fill_value": 0})()
     yield DTypeError, lambda: jsparse.asarray([A, A])
-    yield DTypeError, lambda: jsparse.asarray(torch)
     yield DTypeError, lambda: jsparse.asarray(pydata)
     names = ["data", "indices", "indptr", "at", "tocsr", "tocoo", "coalesce", "item", "shapes"]
     yield AttributeError, lambda name: getattr(A, name), names

@@ -33,7 +33,7 @@ FIRST = {
     "how_to/finite_elements": ["finite elements"],
     "how_to/graph_layers": ["GAT", "GCN", "GNN"],
     "how_to/graphs": ["edge_index", "graph from edges", "link prediction", "negative sampling", "subgraph"],
-    "how_to/interop": ["convert from SciPy"],
+    "how_to/interop": ["convert from SciPy", "DLPack", "CuPy"],
     "how_to/linear_algebra": ["Cholesky", "conjugate gradient", "Lineax", "spsolve"],
     "how_to/meshes": ["multi-GPU", "shard_map"],
     "how_to/mini_batches": ["minibatch", "mini-batch", "neighbour sampling"],

@@ -73,11 +73,11 @@ def test_traced_and_unusual_tensors_print_their_summary():
 
 
 def pixels(page):
-    """The image of a page, decoded."""
+    """The image of a page, decoded: red, green, blue and opacity in each row."""
     data = base64.b64decode(re.search(r"base64,([^\"]*)", page).group(1))
     width, height = struct.unpack(">II", data[16:24])
     size = struct.unpack(">I", data[33:37])[0]
-    return np.frombuffer(zlib.decompress(data[41 : 41 + size]), np.uint8).reshape(height, width + 1)[:, 1:]
+    return np.frombuffer(zlib.decompress(data[41 : 41 + size]), np.uint8).reshape(height, 4 * width + 1)[:, 1:]
 
 
 def test_notebooks_show_a_thumbnail():
@@ -85,10 +85,29 @@ def test_notebooks_show_a_thumbnail():
     x[0, 1] = x[3] = 1
     for A in (jsparse.asarray(x), jsparse.asarray(x, format="csc").dynamic(20)):
         page = A._repr_html_()
-        np.testing.assert_array_equal(pixels(page) < 255, x != 0)
+        np.testing.assert_array_equal(pixels(page).reshape(4, 6, 4)[..., 3] > 0, x != 0)
         assert "4\N{MULTIPLICATION SIGN}6" in page
-        assert (f"7 of {A.nse}" if A.is_dynamic else "<td>7</td>") in page
+        assert (f"7 of {A.nse}" if A.is_dynamic else ">7</td>") in page
         assert A.format.name in page
+    blocks = jsparse.asarray(x, format="bsr(2, 2)")
+    for shown in (blocks, blocks.dynamic(), blocks.pattern):
+        assert f">bsr(2, 2){', dynamic' if shown.is_dynamic else ''}<" in shown._repr_html_()
+        assert f">{blocks.nse}<" in shown._repr_html_()
+    assert blocks.dynamic().pattern._repr_html_().startswith("<pre>Composition(")
+    assert jax.tree.map(lambda leaf: None, blocks)._repr_html_().startswith("<pre>SparseTensor(")
+
+
+@pytest.mark.parametrize("format", ["csr", "coo", "bsr(2, 2)"])
+def test_treescope_shows_arrays_below_the_facts(format):
+    treescope = pytest.importorskip("treescope")
+    A = jsparse.asarray(np.eye(4, dtype=np.float32), format=format)
+    values = "values=<jax.Array([" + ", ".join(f"{x:.0f}." for x in np.asarray(A.values)) + "], dtype=float32)>"
+    shown = treescope.render_to_text({"A": A, "dynamic": A.dynamic(), "pattern": A.pattern})
+    assert f"SparseTensor(shape=(4, 4), format='{format}', nse={A.nse}, {values})" in shown
+    assert shown.count(values) == 2
+    assert "DynamicPattern(" in shown or format.startswith("bsr")
+    assert "Composition(" in shown or not format.startswith("bsr")
+    assert "None" in treescope.render_to_text(jax.tree.map(lambda leaf: None, A))
 
 
 def test_entries_are_counted_in_cells():
@@ -135,7 +154,7 @@ def test_patterns_have_pictures():
     A = jsparse.asarray(x, "csr")
     for pattern in (A.pattern, A.dynamic(12).pattern):
         page = pattern._repr_html_()
-        np.testing.assert_array_equal(pixels(page) < 255, x != 0)
+        np.testing.assert_array_equal(pixels(page).reshape(4, 6, 4)[..., 3] > 0, x != 0)
         assert type(pattern).__name__ in page
         _, ax = plt.subplots()
         assert pattern.spy(ax=ax) is ax
@@ -151,7 +170,7 @@ def test_pictures_of_large_patterns_are_small():
     huge = jsparse.Pattern.from_coordinates([[0, 10**9 - 1], [5, 10**9 - 1]], (10**9, 10**9), "coo")[0]
     page = huge._repr_html_()
     assert len(page) < 10_000
-    assert (pixels(page) < 255).sum() == 2
+    assert (pixels(page)[:, 3::4] > 0).sum() == 2
     window = jsparse.pattern.window(300_000, 5)  # more entries than are counted at once
     counts = entry_counts(window, 7)
     rows, columns = window.to_coords().astype(np.int64)

@@ -11,7 +11,7 @@ nnx = pytest.importorskip("flax.nnx")
 
 import jsparse  # noqa: E402
 import jsparse.nnx  # noqa: E402
-from jsparse.nnx import PrunedLinear, SparseLinear, prune_model  # noqa: E402
+from jsparse.nnx import BlockSparseLinear, PrunedLinear, SparseAttention, SparseLinear, prune_model  # noqa: E402
 
 RNG = np.random.default_rng(0)
 X = jnp.asarray(RNG.standard_normal((3, 5, 16)), jnp.float32)
@@ -23,6 +23,16 @@ def masked(kernel, sparsity):
     count = round((1 - sparsity) * kernel.size)
     least = np.sort(np.abs(kernel).ravel())[::-1][count - 1] if count else np.inf
     return np.where(np.abs(kernel) >= least, kernel, 0)
+
+
+def masked_blocks(kernel, block, sparsity):
+    """The kernel with its blocks of largest norm alone."""
+    kernel, (r, c) = np.asarray(kernel, np.float64), block
+    blocks = kernel.reshape(kernel.shape[0] // r, r, -1, c).transpose(0, 2, 1, 3)
+    norms = np.sqrt((blocks**2).sum((2, 3)))
+    count = round((1 - sparsity) * norms.size)
+    least = np.sort(norms.ravel())[::-1][count - 1] if count else np.inf
+    return (blocks * (norms >= least)[:, :, None, None]).transpose(0, 2, 1, 3).reshape(kernel.shape)
 
 
 def close(found, expected, tolerance=1e-5):
@@ -188,6 +198,94 @@ def test_magnitudes_of_all_layers():
     again, _ = prune_model(pruned, 0.9, across_layers=True)
     both, _ = prune_model(model, 0.9, across_layers=True)
     assert sum(layer.kernel.tensor.nse for layer in again) == sum(layer.kernel.tensor.nse for layer in both)
+
+
+@pytest.mark.parametrize("param_dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    ("block", "sparsity"), [((4, 2), 0.0), ((4, 3), 0.75), ((16, 6), 0.0), ((1, 6), 0.5), ((8, 2), 1.0)]
+)
+def test_blocks_of_largest_norm_stay(block, sparsity, param_dtype):
+    dense = nnx.Linear(16, 6, bias_init=nnx.initializers.normal(), param_dtype=param_dtype, rngs=nnx.Rngs(0))
+    layer = BlockSparseLinear.of(dense, block=block, sparsity=sparsity)
+    expected = masked_blocks(dense.kernel[...], block, sparsity)
+    assert str(layer.kernel.tensor.format) == f"bsr({block[0]}, {block[1]})"
+    assert layer.kernel.tensor.dtype == jnp.dtype(param_dtype)
+    close(layer.kernel.tensor.todense(), expected, 0)
+    again = BlockSparseLinear.of(SparseLinear.of(dense, dynamic=True), block=block, sparsity=sparsity)
+    close(again.kernel.tensor.todense(), expected, 0)
+    dense.kernel[...] = jnp.asarray(expected, param_dtype)
+    close(layer(X), dense(X), 1e-5 if param_dtype == "float32" else 2e-2)
+
+
+def test_blocks_of_zeros_are_not_stored():
+    kernel = np.zeros((16, 6), np.float32)
+    kernel[5, 3] = np.nan
+    kernel[9, 0] = -1e-30
+    layer = BlockSparseLinear.of(jsparse.asarray(kernel).asformat("csr"), block=(4, 2))
+    assert layer.kernel.tensor.nse == 16
+    np.testing.assert_array_equal(layer.kernel.tensor.todense(), kernel)
+    stored = jsparse.SparseTensor(jnp.zeros(96), jsparse.pattern.window(16, 16)[:, :6])
+    assert BlockSparseLinear.of(stored, block=(4, 2)).kernel.tensor.nse == 0
+
+
+def test_a_model_of_blocks():
+    model = nnx.Dict(
+        a=nnx.Linear(16, 8, rngs=nnx.Rngs(0)),
+        b=nnx.Linear(8, 6, rngs=nnx.Rngs(1)),
+        c=PrunedLinear(8, 8, rngs=nnx.Rngs(2)),
+    )
+    model.a.kernel[...] *= 5
+    pruned, summary = prune_model(model, 0.5, block=(4, 4))
+    assert isinstance(pruned.a, BlockSparseLinear)
+    assert isinstance(pruned.c, BlockSparseLinear)
+    assert {kernel.path: kernel.note for kernel in summary.kernels if kernel.note} == {
+        ("b",): "dense: blocks (4, 4) do not divide (8, 6)"
+    }
+    close(pruned.a.kernel.tensor.todense(), masked_blocks(model.a.kernel[...], (4, 4), 0.5), 0)
+    together, _ = prune_model(model, 0.5, block=(4, 4), across_layers=True)
+    assert together.a.kernel.tensor.nse == 96  # the larger weights: six of their eight blocks, and none of the others
+    assert together.c.kernel.tensor.nse == 0
+    further, _ = prune_model(pruned, 0.75, block=(4, 4))
+    close(further.a.kernel.tensor.todense(), masked_blocks(model.a.kernel[...], (4, 4), 0.75), 0)
+    _, notes = prune_model(nnx.Dict(blocks=pruned.a, linear=model.b), 0.5)
+    assert notes.kernels[0].note == "blocks are pruned with block="
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"num_kv_heads": 2}, {"use_bias": False}, {"param_dtype": jnp.bfloat16}, {"dtype": jnp.bfloat16}]
+)
+def test_attention(options):
+    mask = jsparse.pattern.causal(12, before=5)
+    model = jsparse.nnx.TransformerBlock(mask, 4, 16, rngs=nnx.Rngs(0), bias_init=nnx.initializers.normal(), **options)
+    sparsity = 0.0 if "param_dtype" in options else 0.5  # many magnitudes are equal in bfloat16
+    pruned, summary = prune_model(model, lambda path, layer: sparsity if "attention" in path else 0.0)
+    assert not [kernel.note for kernel in summary.kernels if kernel.note]
+    assert isinstance(pruned.attention.query, SparseLinear)
+    for name in ("query", "key", "value", "out"):
+        kernel = getattr(model.attention, name)["kernel"]
+        matrix = kernel[...].reshape((-1, 16) if name == "out" else (16, -1))
+        kernel[...] = jnp.asarray(masked(matrix, sparsity), kernel.dtype).reshape(kernel.shape)
+    x = jnp.asarray(RNG.standard_normal((2, 12, 16)), jnp.float32)
+    narrow = jnp.bfloat16 in options.values()
+    close(pruned(x), model(x), 3e-2 if narrow else 1e-5)
+    for block in (model, pruned):
+        block.init_cache((2, 12, 16))
+    close(pruned(x[:, :7], decode=True), model(x[:, :7], decode=True), 3e-2 if narrow else 1e-5)
+    close(pruned(x[:, 7:8], decode=True), model(x[:, 7:8], decode=True), 3e-2 if narrow else 1e-5)
+    of_blocks, _ = prune_model(model, 0.5, block=(4, 4), where=lambda path, layer: path[-1] == "out")
+    assert isinstance(of_blocks.attention.out, BlockSparseLinear)
+    assert of_blocks(x).shape == x.shape
+
+
+def test_projections_may_be_functions():
+    layer = SparseAttention(jsparse.pattern.window(12, 3), 4, 16, rngs=nnx.Rngs(0))
+    x = jnp.asarray(RNG.standard_normal((2, 12, 16)), jnp.float32)
+    kernels = {name: getattr(layer, name)["kernel"][...] for name in ("query", "key", "value", "out")}
+    functions = {name: lambda x, k=kernels[name]: jnp.tensordot(x, k, 1) for name in ("query", "key", "value")}
+    attended = jsparse.nn.multi_head_attention(
+        x, x, layer.mask, **functions, out=lambda y: jnp.tensordot(y, kernels["out"], 2)
+    )
+    close(attended, layer(x))
 
 
 def test_what_is_shared_or_fixed_is_named():

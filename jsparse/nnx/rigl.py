@@ -1,0 +1,116 @@
+"""RigL: the entries of sparse layers move to where the gradients of dense kernels are largest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from flax.nnx import filterlib
+from jax.typing import ArrayLike
+
+from jsparse.base.arrays import PyTree
+from jsparse.errors import PatternError, ShapeError, named_type, short_repr
+from jsparse.nn.operands import sparse_or_dense
+from jsparse.nnx.linear import SparseLinear
+from jsparse.nnx.moments import restrict_state
+from jsparse.tensor.sparse_tensor import TensorLike
+
+
+def rigl_step(
+    model: nnx.Module,
+    loss: Callable[..., PyTree],
+    *batch: PyTree,
+    fraction: ArrayLike,
+    optimizer: nnx.Optimizer | None = None,
+    where: filterlib.Filter = ...,
+) -> None:
+    """Do a step of RigL: drop the smallest weights of sparse layers, and store weights where gradients are largest.
+
+        >>> from flax import nnx
+        >>> import optax
+        >>> layer = jsparse.nnx.SparseLinear(64, 32, density=0.1, dynamic=True, rngs=nnx.Rngs(0))
+        >>> optimizer = nnx.Optimizer(layer, optax.adam(1e-3), wrt=nnx.Param)
+        >>> x, y = jnp.ones((8, 64)), jnp.zeros((8, 32))
+        >>> loss = lambda model, x, y: ((model(x) - y) ** 2).mean()
+        >>> jsparse.nnx.rigl_step(layer, loss, x, y, fraction=0.3, optimizer=optimizer)
+
+    Evci et al., "Rigging the lottery: making all tickets winners", ICML 2020. In each `SparseLinear` with a dynamic
+    pattern, a fraction of the entries is dropped, those of smallest magnitude, and the same number of entries of value
+    0 is stored where the gradient of the loss in the kernel, taken as dense, is largest. The paper does a step about
+    every 100 steps of the optimizer, with a fraction that decays by a cosine:
+    `optax.cosine_decay_schedule(0.3, steps)(step)`.
+
+    The step may be called inside `nnx.jit`, and nothing is compiled again for other fractions. It computes the
+    gradients of dense kernels, which take as much time and memory as those of a dense model; sums are in float32.
+
+    Args:
+        model: a module. Its layers change; all else in it, such as statistics and streams of random numbers, stays.
+        loss: a function (model, *batch) that returns a number, or a tuple that begins with one.
+        batch: what `loss` takes besides the model.
+        fraction: the fraction of the entries that move, from 0 to 1. It may be traced.
+        optimizer: an optimizer of the model, whose moments move with the entries (see `restrict_state`).
+        where: which layers change: a filter of NNX, such as a function (path, layer) -> bool.
+
+    Raises PatternError if there is no dynamic layer to change, ShapeError for a fraction out of range.
+    """
+    known = None if isinstance(fraction, jax.core.Tracer) else np.asarray(fraction)
+    if known is not None and (known.shape or known.dtype.kind not in "fiu" or not 0 <= known <= 1):
+        raise ShapeError(f"Expected a fraction from 0 to 1 in rigl_step, but got {short_repr(fraction)}.")
+    chosen = filterlib.to_predicate(where)
+    layers = {
+        path: node
+        for path, node in nnx.iter_graph(model)
+        if isinstance(node, SparseLinear) and node.kernel.tensor.is_dynamic and chosen(path, node)
+    }
+    if not layers:
+        raise PatternError(
+            "Expected a model with dynamic sparse layers in rigl_step, and a where= that chooses some of them, but got "
+            f"{named_type(model)} without such layers. Make them with jsparse.nnx.SparseLinear(..., dynamic=True), or "
+            "with jsparse.nnx.prune_model(model, sparsity, dynamic=True)."
+        )
+    old = nnx.clone(model)
+    probed = nnx.recursive_map(lambda path, node: _Probed(node) if path in layers else node, nnx.clone(model))
+
+    def value(model: nnx.Module) -> ArrayLike:
+        result = loss(model, *batch)
+        return result[0] if isinstance(result, tuple) else result
+
+    gradients = nnx.to_flat_state(nnx.grad(value, argnums=nnx.DiffState(0, _Zeros))(probed))
+    scores = {path[:-1]: jnp.abs(gradient[...]) for path, gradient in gradients}
+    for path, layer in layers.items():
+        count = jnp.round(jnp.asarray(fraction) * layer.kernel.tensor.nse).astype(int)
+        layer.rewire(scores[path], count)
+    if optimizer is not None:
+        restrict_state(optimizer, old, model)
+
+
+class _Zeros(nnx.Variable):
+    """A dense kernel of zeros, which is there for its gradient."""
+
+
+class _Probed(nnx.Module):
+    """A layer x W + b with a sparse W, to which x Z is added for a dense Z of zeros.
+
+    The gradient in Z is the gradient in W if W were dense.
+    """
+
+    def __init__(self, layer: SparseLinear) -> None:
+        kernel = layer.kernel.tensor
+        self.layer = layer
+        self.zeros = _Zeros(jnp.zeros(kernel.shape, jnp.promote_types(kernel.dtype, jnp.float32)))
+
+    def __call__(self, x: TensorLike, out_sharding: None = None) -> jax.Array:
+        result = self.layer(x, out_sharding)
+        zeros, inputs = self.zeros[...], self.layer.in_features
+        x = sparse_or_dense(x, "SparseLinear", "x (..., in)")
+        lead = x.shape[: x.ndim - (len(inputs) if isinstance(inputs, tuple) else 1)]
+        rows = x.reshape(math.prod(lead), len(zeros)).astype(zeros.dtype)
+        return result + (rows @ zeros).reshape(result.shape).astype(result.dtype)
+
+    def __getattr__(self, name: str) -> Any:  # models read attributes such as out_features
+        return getattr(vars(self)["layer"], name)
