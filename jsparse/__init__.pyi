@@ -530,14 +530,14 @@ def logical_or(A: TensorLike, B: TensorLike) -> SparseTensor | jax.Array:
     """Compute whether x or y is not 0, for the elements x of A and y of B. Elements not stored are 0."""
 
 def logical_xor(A: TensorLike, B: TensorLike) -> SparseTensor | jax.Array:
-    """Compute whether one of x and y is 0, and the other is not, for the elements x of A and y of B. Elements not stored are 0."""
+    """Compute whether exactly one of x and y is 0, for the elements x of A and y of B. Elements not stored are 0."""
 
 def mod(A: TensorLike, B: TensorLike) -> SparseTensor | jax.Array:
     """Compute x - y · ⌊x / y⌋, which has the sign of y, for the elements x of A and y of B. Elements not stored are 0."""
 
 @overload
 def nan_to_num(A: SparseTensor, *args: ArrayLike | None, **options: object) -> SparseTensor:
-    """Compute x, but 0 for NaN and the largest numbers for infinities for each stored entry x of a SparseTensor, on its pattern."""
+    """Compute x with NaN replaced by 0, and infinities by the largest numbers for each stored entry x of a SparseTensor, on its pattern."""
 
 @overload
 def nan_to_num(A: jax.Array, *args: ArrayLike | None, **options: object) -> jax.Array: ...
@@ -607,7 +607,7 @@ def right_shift(A: TensorLike, B: TensorLike) -> SparseTensor | jax.Array:
 
 @overload
 def rint(A: SparseTensor, *args: ArrayLike | None, **options: object) -> SparseTensor:
-    """Compute x rounded, of two integers that are as near to the even one for each stored entry x of a SparseTensor, on its pattern."""
+    """Compute x rounded to the nearest integer, and halves to the even one for each stored entry x of a SparseTensor, on its pattern."""
 
 @overload
 def rint(A: jax.Array, *args: ArrayLike | None, **options: object) -> jax.Array: ...

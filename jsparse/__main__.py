@@ -1,4 +1,4 @@
-"""`python -m jsparse info` prints what a bug report needs; `python -m jsparse cache` shows the cached kernels.
+"""`python -m jsparse info` prints the facts for a bug report; `python -m jsparse cache` shows the cached kernels.
 
 `info --json` prints JSON. `cache --clear` removes all kernels from the folder of the cache.
 """
@@ -40,7 +40,7 @@ def _info(options: argparse.Namespace) -> int:
 
 def _cache(options: argparse.Namespace) -> int:
     if cache.location.cache_dir is None:
-        print("There is no folder for compiled kernels: JSPARSE_CACHE_DIR is empty.")
+        print("There is no folder of compiled kernels, because JSPARSE_CACHE_DIR is empty.")
         return 0
     try:
         if options.clear:

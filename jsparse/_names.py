@@ -1,4 +1,4 @@
-"""The public names of `jsparse`, by kind: the one list for `import`, `dir`, `help` and the stub of type checkers.
+"""The public names of `jsparse`, by kind: a single list for `import`, `dir`, `help` and the stub of type checkers.
 
 `jsparse/__init__.py` imports a name when somebody first asks for it. `python tools/stubs.py` writes `__init__.pyi`, in
 which type checkers and editors find the same imports.
@@ -114,11 +114,11 @@ SUBPACKAGES = {
     "pattern": "patterns of attention: windows, causal masks, butterflies and their unions",
     "graph": "graphs from edges and points, prepared, batched and sampled",
     "nn": "layers as pure functions, and graph layers as values",
-    "nnx": "layers as modules of Flax NNX",
-    "linen": "layers as modules of Flax Linen",
+    "nnx": "layers as Flax NNX modules",
+    "linen": "layers as Flax Linen modules",
     "optax": "optimizers that see the values of tensors",
-    "equinox": "tensors in modules of Equinox",
-    "lineax": "tensors as operators of Lineax",
+    "equinox": "tensors in Equinox modules",
+    "lineax": "tensors as Lineax operators",
     "io": "tensors in files",
 }
 """The public subpackages. Some need an optional package, and say so where it is missing."""

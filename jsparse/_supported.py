@@ -1,6 +1,6 @@
 """The systems, the builds of Python and the releases of JAX that this package works with.
 
-This module is imported first, since other modules use functions of the system and names of JAX that an unsupported
+This module is imported first, because other modules use functions of the system and names of JAX that an unsupported
 system or release may lack.
 """
 
@@ -23,8 +23,8 @@ def require_system() -> None:
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         release = ".".join(map(str, sys.version_info[:2]))
         raise ImportError(
-            f"jsparse works with the builds of Python that have the global interpreter lock, but this is a "
-            f"free-threaded one (python{release}t); python{release} without the t works"
+            "jsparse works with the builds of Python that have the global interpreter lock, but this build is "
+            f"free-threaded (python{release}t); python{release} without the t works"
         )
 
 
@@ -36,7 +36,7 @@ def require_jax() -> None:
     if jax.__version_info__ < OLDEST:
         raise ImportError(
             f"jsparse works with JAX {oldest} to {newest}, but JAX {jax.__version__} is installed; "
-            f'pip install --upgrade "jax>={oldest}" installs one that it works with'
+            f'pip install --upgrade "jax>={oldest}" installs a version that works'
         )
     if jax.__version_info__[:2] > NEWEST:
         below = f"{NEWEST[0]}.{NEWEST[1] + 1}"

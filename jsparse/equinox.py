@@ -22,7 +22,7 @@ try:
     import equinox as eqx
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        "Expected the package equinox for jsparse.equinox, but there is none. Install it: "
+        "Expected the package equinox for jsparse.equinox, but it is not installed. Install it: "
         "pip install 'jsparse[equinox]'.",
         name=error.name,
     ) from error
@@ -41,9 +41,9 @@ def tree_serialise_leaves(
         >>> jsparse.equinox.tree_serialise_leaves("model.eqx", model)
 
     The only leaf of a static tensor is its values. The digest identifies the pattern to which the values belong, so
-    that they are not read into a tensor on a different pattern of equal size. For a dynamic pattern, the digest
-    covers shape, format and capacity, since the index arrays are leaves in the file. For a composed tensor it covers
-    the formats and the patterns of all parts.
+    that they are not read into a tensor on a different pattern of equal size. For a dynamic pattern, the digest covers
+    shape, format and capacity, because the index arrays are leaves in the file. For a composed tensor it covers the
+    formats and the patterns of all parts.
 
     Args:
         path_or_file: a path, to which ".eqx" is added if it has no suffix, or a binary file.
@@ -101,7 +101,7 @@ class _Mark:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, slots=True)
 class _Marked:
-    """A tensor and its `_Mark`. In a file, the digest of the mark stands before the leaves of the tensor."""
+    """A tensor and its `_Mark`. In a file, the digest of the mark comes before the leaves of the tensor."""
 
     mark: _Mark
     tensor: Any
@@ -146,7 +146,7 @@ def _reading(read: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
             raise PatternError(
                 f"Expected a digest before the leaves of {x.path}, {x.tensor}, but there is an array of shape "
                 f"{np.shape(digest)}: the file holds another pytree, or equinox.tree_serialise_leaves wrote it. Save "
-                "by jsparse.equinox.tree_serialise_leaves."
+                "it with jsparse.equinox.tree_serialise_leaves."
             )
         if digest.item() != x.digest:
             raise PatternError(

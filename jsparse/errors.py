@@ -20,18 +20,25 @@ __all__ = [
     "SemiringError",
     "ShapeError",
     "SubscriptError",
+    "named_type",
     "point_at",
     "short_repr",
     "shorten",
 ]
 
-LONGEST = 600  # the most characters of a message
+LONGEST = 600  # the maximum number of characters of a message
 LINE = 100  # the characters of a long text that a message shows around an error in it
 
 
 def short_repr(x: object, limit: int = 80) -> str:
     """Return the shortened `repr` of an object, or the name of its type if `repr` fails."""
     return shorten(_text_of(repr, x), limit)
+
+
+def named_type(x: object) -> str:
+    """Return the name of an object's type with its article, as in "a list" and "an int"."""
+    name = type(x).__name__
+    return f"an {name}" if name[0] in "aeioAEIO" or name == "ndarray" else f"a {name}"
 
 
 def shorten(text: object, limit: int = 80) -> str:
@@ -47,7 +54,7 @@ def _text_of(show: Callable[[object], str], x: object) -> str:
     try:
         return show(x)
     except Exception:  # a foreign class may raise anything, and int has no text above a number of digits
-        return f"a {type(x).__name__}"
+        return named_type(x)
 
 
 def point_at(text: str, start: int, length: int = 1) -> str:
@@ -60,7 +67,7 @@ def point_at(text: str, start: int, length: int = 1) -> str:
 
 
 class JsparseError(Exception):
-    """The base class of jsparse's errors. A message says what was expected, what it got, where, and what to do.
+    """The base class of jsparse's errors. A message says what was expected, what came instead, where, and what to do.
 
         >>> try:
         ...     A @ jnp.ones(3)
@@ -68,7 +75,7 @@ class JsparseError(Exception):
         ...     print(error)
         Expected the last dimension of the left operand of @ ...
 
-    Messages shorten the values that they quote. This class also limits the whole message, to less than a screen.
+    Messages shorten the values that they quote. This class also keeps the whole message shorter than a screen.
     """
 
     def __init__(self, *args: object) -> None:
@@ -95,7 +102,7 @@ class CacheError(JsparseError, OSError):
 
 
 class CacheWarning(RuntimeWarning):
-    """Compiled kernels are kept in memory only, since their folder cannot be used. A process warns once.
+    """Compiled kernels are kept in memory only, because their folder cannot be used. A process warns once.
 
     >>> warnings.simplefilter("error", jsparse.CacheWarning)  # a job that must not compile kernels again fails early
     """

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.errors import DTypeError, ShapeError
+from jsparse.errors import DTypeError, ShapeError, named_type
 from jsparse.ops.evaluate import evaluate
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -20,8 +20,8 @@ try:
     import lineax as lx
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        f"Expected the packages lineax and equinox for jsparse.lineax, but there is no {error.name}. "
-        "Install them: pip install 'jsparse[lineax]'.",
+        f"Expected the packages lineax and equinox for jsparse.lineax, but {error.name} is not installed. Install "
+        "them: pip install 'jsparse[lineax]'.",
         name=error.name,
     ) from error
 
@@ -54,13 +54,13 @@ class SparseLinearOperator(lx.AbstractLinearOperator):  # type: ignore[misc]  # 
     def __init__(self, matrix: SparseTensor, tags: object = ()) -> None:
         if not isinstance(matrix, SparseTensor):
             raise DTypeError(
-                f"Expected a SparseTensor as matrix, but got a {type(matrix).__name__}. Convert it by jsparse.asarray, "
-                "or use lineax.MatrixLinearOperator for a dense array."
+                f"Expected a SparseTensor as the matrix, but got {named_type(matrix)}. Convert it with "
+                "jsparse.asarray, or use lineax.MatrixLinearOperator for a dense array."
             )
         if matrix.ndim != 2:
             raise ShapeError(
-                f"Expected a matrix, of two dimensions, but got a tensor of shape {matrix.shape}. Map over leading "
-                f"dimensions with jax.vmap."
+                f"Expected a matrix with two dimensions, but got a tensor of shape {matrix.shape}. Map over leading "
+                "dimensions with jax.vmap."
             )
         inexact = jnp.issubdtype(matrix.dtype, jnp.inexact)
         self.matrix = matrix if inexact else matrix.astype(jnp.result_type(float))

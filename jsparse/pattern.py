@@ -3,8 +3,9 @@
     >>> P = jsparse.pattern.window(1024, 32) | jsparse.pattern.global_(1024, 2)
 
 Each function gives a static `Pattern` with exactly the entries that its docstring names, in csr or in another
-`format=`. `|`, `&`, `-` and `^` combine patterns of one shape. A composed format gives a composition, which is a mask,
-an operand and an `out_format` like a pattern. Its blocks have to be full, and these operators convert it to csr.
+`format=`. `|`, `&`, `-` and `^` combine patterns of one shape. With a composed format the result is a composition,
+which can be a mask, an operand and an `out_format`, as a pattern can. Its blocks have to be full, and these operators
+convert it to csr.
 
     >>> jsparse.pattern.butterfly(1024, 16, format="bsr(16, 16)").format.name
     'bsr(16, 16)'

@@ -1,7 +1,7 @@
 """The settings that change programs, and are part of the key of JAX's traces.
 
-A new part of the key makes JAX trace each function again that is jitted already. So `import jsparse` registers these
-settings, before a program can read a tensor. Nothing here is slow to load: in particular, no code generator is.
+A new part of the key makes JAX trace all functions again that are already jitted. So `import jsparse` registers these
+settings before a program can read a tensor. Nothing here is slow to load; in particular, no code generator is loaded.
 """
 
 from __future__ import annotations

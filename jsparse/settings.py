@@ -93,27 +93,27 @@ class Config:
             invalid (for example, unsorted) index arrays is undefined. "check": each operation checks the index arrays
             in full, and fails if they are invalid. That costs about as much as reading them a few times.
         backend: how kernels run. "llvm" (the default): as machine code for this CPU. "interpret": Python executes them,
-            statement by statement, thousands of times slower; compare with it where machine code is in doubt. The
-            extension's routines and XLA's computations run as always. "xla": programs have XLA operations in place of
-            kernels, as on all platforms other than CPU (docs/concepts/platforms.md). Results that are known while a
+            statement by statement, thousands of times slower. Compare results with it if you doubt the machine code.
+            The extension's routines and XLA's computations run as always. "xla": programs have XLA operations in place
+            of kernels, as on all platforms other than CPU (docs/concepts/platforms.md). Results that are known while a
             program is traced, such as the pattern of a product, are still computed by machine code.
         blocks: how programs for CUDA and TPUs multiply patterns of dense blocks by arrays. "xla" (the default): by XLA
-            operations, as on all platforms other than CPU. "pallas": by a kernel of jsparse, if the kernel supports
-            the sizes of the blocks (docs/concepts/platforms.md). The kernel for TPUs was never run on a device.
+            operations, as on all platforms other than CPU. "pallas": by a kernel of jsparse, if the kernel supports the
+            sizes of the blocks (docs/concepts/platforms.md). The kernel for TPUs has never been run on a device.
         overflow: what a compiled program does if a result of integers or booleans has more entries than its capacity
             `nse`. Floats become NaN, but integers and booleans have no NaN. "raise" (the default): the program fails on
             CPU, with an error that names the tensor and the number of its entries. On other platforms, programs cannot
             fail, so they do what "cut" does. "cut": the entries that exceed the capacity are missing, and only
-            `SparseTensor.overflowed` says so. Calls outside jit raise under both values.
-        autotune: whether kernels have the schedules that `jsparse.autotune` found. "off" (the default): the scheduler
-            chooses by estimated cost. "use": a kernel has the schedule that is kept in `cache_dir` for its problem,
-            this CPU and patterns like its own, if there is one (docs/how_to/autotune.md).
+            `SparseTensor.overflowed` says so. Calls outside jit raise an error under both values.
+        autotune: whether kernels use the schedules that `jsparse.autotune` found. "off" (the default): the scheduler
+            chooses by estimated cost. "use": a kernel uses the schedule that `cache_dir` keeps for its problem, this
+            CPU and patterns like its own, if there is one (docs/how_to/autotune.md).
         cache_dir: the folder in which compiled kernels are kept for later processes (docs/concepts/cache.md): an
             absolute path, by default the user's cache folder, such as ~/.cache/jsparse. The first compiled kernel
-            creates the folder. No other user may have write access, since the folder holds machine code. None or ""
+            creates the folder. No other user may have write access, because the folder holds machine code. None or ""
             (also in the environment): kernels are kept in memory only.
-        cache_bytes: the most bytes of all files in the folder, by default 256 MiB. The least recently used files are
-            removed.
+        cache_bytes: the maximum total size of the files in the folder, in bytes; by default 256 MiB. The least recently
+            used files are removed.
         log_compiles: log each statement that is planned for new shapes, formats or patterns, and how these differ from
             the earlier ones, as warnings of the logger "jsparse". The log thus says which pattern made JAX compile a
             program again (docs/concepts/static_or_dynamic.md). By default it is False. Statements that JAX traces again
@@ -136,8 +136,8 @@ class Config:
     def __init__(self) -> None:
         if fault is not None:
             warnings.warn(
-                f"Expected llvmlite, by which jsparse makes kernels, but it cannot be loaded: {fault}. Programs have "
-                f"XLA operations in place of kernels, which take several times as long. Install llvmlite.",
+                f"Expected llvmlite, with which jsparse compiles kernels, but it cannot be loaded: {fault}. Programs "
+                "use XLA operations in place of kernels and take several times as long. Install llvmlite.",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -202,7 +202,7 @@ def _change_settings(settings: Settings, changes: dict[str, Any]) -> Settings:
             raise ConfigError(_unknown(name))
         if name in PROCESS:
             raise ConfigError(
-                f"Expected a setting that a thread can have for a block, but got {name}, which is one for the whole "
+                f"Expected a setting that a thread can have for a block, but got {name}, which belongs to the whole "
                 f"process. Assign it: jsparse.config.{name} = {short_repr(changes[name])}."
             )
         check_choice(name, value, f"config.{name}")

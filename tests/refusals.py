@@ -36,9 +36,9 @@ VARYING = {
     r"(\.py):\d+": r"\1:N",
     r"\b(?:\w*Tracer|Traced)\b(?:\([^()]*\)|<.*?>(?:with<\w+>)?)?": "Tracer",
     r"(but got )[^.]*(\. It is a gradient of integers)": r"\1...\2",
-    r"(but numpy cannot make one: ).*": r"\1...",
+    r"(but NumPy cannot make an array: ).*": r"\1...",
     r"\(Python integer .*?\)": "(...)",
-    r"(which is no array \().*(\)\. Convert)": r"\1...\2",
+    r"(which is not an array \().*(\)\. Convert)": r"\1...\2",
     r"(?s): (?:pytree structure error|Dict key mismatch).*": ": ...",
     r"\bjax\._src\.(?:\w+\.)+": "jax...",
 }

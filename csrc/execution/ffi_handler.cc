@@ -247,7 +247,7 @@ XLA_FFI_Error* run(const XLA_FFI_CallFrame* frame, const Entry& entry, const Att
     const auto* invalid = static_cast<const XLA_FFI_Buffer*>(frame->args.args[args - 1]);
     if (invalid->dtype != XLA_FFI_DataType_PRED || invalid->rank != 0) {
       return failure(frame->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
-                     "jsparse: expected a bool behind the arguments of the call " + entry.key);
+                     "jsparse: expected a bool after the arguments of the call " + entry.key);
     }
     if (*static_cast<const bool*>(invalid->data)) {
       for (int64_t n = 0; n < frame->rets.size; ++n) fill_nan(&ctx, *static_cast<XLA_FFI_Buffer*>(frame->rets.rets[n]));

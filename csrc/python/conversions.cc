@@ -255,7 +255,7 @@ py::object block_typed(const py::array& pointers, const py::array& columns, int6
 py::object block(const py::array& pointers, const py::array& columns, int64_t column_count, int64_t height, int64_t width) {
   const bool wide = is_wide(columns);
   if (is_wide(pointers) != wide || pointers.shape(0) < 1 || column_count < 0 || height < 1 || width < 1) {
-    throw py::value_error("Expected pointers and columns of one type, and blocks of one row and column or more");
+    throw py::value_error("Expected pointers and columns of one type, and blocks with at least one row and one column");
   }
   return wide ? block_typed<int64_t>(pointers, columns, column_count, height, width)
               : block_typed<int32_t>(pointers, columns, column_count, height, width);
@@ -279,7 +279,7 @@ py::list expand_arrays(const std::vector<py::array>& arrays, const std::vector<L
   const Layout layout = layout_of(levels, true);
   IndexArrays given = given_arrays(layout, arrays);
   if (arrays.empty()) given.wide = wide;
-  if (wanted.size() != levels.size() || nse < 0) throw py::value_error("Expected a wish for each dimension");
+  if (wanted.size() != levels.size() || nse < 0) throw py::value_error("Expected a bool for each dimension");
   py::list out;
   std::vector<void*> rows;
   for (const bool wish : wanted) {

@@ -52,7 +52,7 @@ py::tuple run(const Operation& operation, int64_t parents, int outputs, const Wr
     on_host(work);
   };
   without_lock([&](Context* ctx) { count = operation.count(ctx, data_of<Index>(pointers)); });
-  if (count < 0) throw py::value_error("Expected no more entries than the type of the index arrays counts");
+  if (count < 0) throw py::value_error("Expected at most as many entries as the type of the index arrays can count");
   py::tuple found(outputs + 1);
   found[0] = pointers;
   std::vector<Index*> to;

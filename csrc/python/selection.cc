@@ -36,8 +36,8 @@ Index* data_of(const py::array& array) {
 [[noreturn]] void refuse(SelectFault fault) {
   switch (fault) {
     case SelectFault::kParents: throw py::value_error("Expected parents that have pointers");
-    case SelectFault::kPointers: throw py::value_error("Expected pointers that rise, to positions that have coordinates");
-    case SelectFault::kTooMany: throw py::value_error("Expected no more entries than the type of the index arrays counts");
+    case SelectFault::kPointers: throw py::value_error("Expected pointers that do not decrease, to positions that have coordinates");
+    case SelectFault::kTooMany: throw py::value_error("Expected at most as many entries as the type of the index arrays can count");
     default: throw py::value_error("Expected sorted coordinates in each segment");
   }
 }
@@ -88,7 +88,7 @@ py::tuple select_segments(const py::array& pointers, const std::vector<py::array
   const bool wide = is_wide_and_readable(pointers);
   if (pointers.shape(0) == 0) throw py::value_error("Expected at least one pointer");
   if (coordinates.empty() || coordinates.size() > kMaxLevels || coordinates.size() != slices.size()) {
-    throw py::value_error("Expected coordinates of 1 to 64 levels, with a slice for each");
+    throw py::value_error("Expected coordinates of 1 to 64 levels, and a slice for each level");
   }
   for (const py::array& array : coordinates) {
     if (is_wide_and_readable(array) != wide) throw py::type_error("Expected index arrays of one type");

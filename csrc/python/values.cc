@@ -208,7 +208,7 @@ py::array scatter(const std::vector<py::array>& points, const std::vector<py::ss
   for (size_t d = shape.size() - 1; d > 0; --d) strides[d - 1] = strides[d] * shape[d];
   for (size_t d = 0; d < points.size(); ++d) {
     keys.push_back({points[d].data(), is_wide(points[d]), shape[d]});
-    if (points[d].shape(0) != n) throw py::value_error("Expected points with a value each");
+    if (points[d].shape(0) != n) throw py::value_error("Expected a value for each point");
   }
   const void* from = values.data();
   void* to = const_cast<void*>(out.data());

@@ -221,7 +221,7 @@ int routine(Context* ctx, void* const* buffers, const int64_t* const* dims) {
     Params params;
     ctx->error = params.read(static_cast<const int64_t*>(buffers[0]), dims[0][0], only_read);
     if (ctx->error == nullptr && dense_input && (!params.element.known() || params.size() < 0)) {
-      ctx->error = "expected elements of 1, 2, 4 or 8 bytes, and no more than 64 bits count";
+      ctx->error = "expected elements of 1, 2, 4 or 8 bytes, and at most 64 bits that count";
     }
     if (ctx->error != nullptr) return 1;
     const Call call{params, buffers, dims};
@@ -259,7 +259,7 @@ std::string shown(const Layout& layout) {
 }
 
 const char* named(int32_t faults) {
-  if ((faults & kFaultPointers) != 0) return "pointers that do not start at 0, decrease, or have not their length";
+  if ((faults & kFaultPointers) != 0) return "pointers that do not start at 0, decrease, or have the wrong length";
   if ((faults & kFaultCoordinates) != 0) return "coordinates outside their dimension";
   return "coordinates that do not increase, or are repeated, below one parent";
 }

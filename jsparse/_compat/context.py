@@ -248,9 +248,9 @@ def of_process_0(key: str, text: str) -> str:
             text = str(client.blocking_key_value_get(name, WAIT_MS)).removeprefix("=")
     except RuntimeError as error:
         raise JsparseError(
-            f"Expected process 0 to plan the same kernel as process {jax.process_index()}, since its schedules count "
-            f"for all processes under jsparse.config.autotune = 'use', but it did not within {WAIT_MS // 1000} s. Run "
-            f"the same program on all processes, or set the option to 'off'."
+            f"Expected process 0 to plan the same kernel as process {jax.process_index()}, because all processes use "
+            f"its schedules under jsparse.config.autotune = 'use', but it did not do so within {WAIT_MS // 1000} s. "
+            "Run the same program on all processes, or set the option to 'off'."
         ) from error
     return _agreed.setdefault(name, text)
 
@@ -301,8 +301,8 @@ def _mark_fork() -> None:
 def _refuse_program(event: str, value: float, **kwargs: Any) -> None:
     if event == "/jax/core/compile/jaxpr_to_mlir_module_duration":
         raise JsparseError(
-            "Expected a process that was started by spawn or forkserver, but this one was forked after JAX had "
-            "started, so it lacks the threads by which XLA compiles programs. Fork before the first operation, or use "
+            "Expected a process that was started by spawn or forkserver, but this process was forked after JAX had "
+            "started, and lacks the threads with which XLA compiles programs. Fork before the first operation, or use "
             "multiprocessing.get_context('spawn')."
         )
 

@@ -71,7 +71,7 @@ def on_own_mesh(function: Callable[Concatenate[ClosedJaxpr, P], T]) -> Callable[
 def without_mesh(closed: ClosedJaxpr) -> ClosedJaxpr:
     """Remove the mesh on which a closed jaxpr was traced: from the types of variables, from parameters and contexts.
 
-    The mesh of a `shard_map` stays, since types inside of it say over which axes values vary.
+    The mesh of a `shard_map` stays, because types inside of it say over which axes values vary.
     """
     mesh = mesh_of_jaxpr(closed)
     return closed if mesh.empty or is_manual(mesh) else ClosedJaxpr(_without_mesh(closed.jaxpr), closed.consts)

@@ -1,8 +1,8 @@
-"""Operations that XLA's partitioner divides among devices by a function of ours, on Auto axes of a mesh.
+"""Operations that XLA's partitioner divides among devices with one of our functions, on Auto axes of a mesh.
 
 XLA cannot divide a custom call: it gathers the operands, and each device computes the whole. So a program for several
-devices has a call of the partitioner that is registered here under a name of its own. Shardy decides on the division by
-the call's sharding rule. Then XLA asks for the program of one device's part, and puts it in place of the call: no
+devices has a call of the partitioner that is registered here under its own name. Shardy reads the call's sharding rule
+to decide on the division. Then XLA asks for the program of one device's part, and puts it in place of the call: no
 executable has calls of this name.
 
 `jax.experimental.custom_partitioning` does the same, but writes the address of a Python object into the program's text,
@@ -56,7 +56,7 @@ class Decide(Protocol):
 
 
 class Work:
-    """What a call computes, and how it is divided. A program keeps its works alive; pickling leaves them out.
+    """The computation of a call, and how it is divided. A program keeps its works alive; pickling leaves them out.
 
     Attributes:
         decide: decides how the operation is divided.
@@ -128,7 +128,7 @@ def _mesh(devices: int) -> AbstractMesh:
 
 
 def _entries(sharding: XlaObject, rank: int, mesh: AbstractMesh) -> Entries | None:
-    """Read a sharding of XLA; None if there is none, or none of this kind."""
+    """Read an XLA sharding; None if there is none, or none of this kind."""
     if sharding is None:
         return None
     try:

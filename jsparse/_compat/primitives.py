@@ -24,7 +24,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import memoize
 
 RUNS = 3  # calls outside jit before a program is compiled: most parameters with new patterns are not met again
-EAGER_PROGRAMS = 256  # the most compiled programs of each primitive that are kept for calls outside jit
+EAGER_PROGRAMS = 256  # the maximum number of compiled programs of each primitive that are kept for calls outside jit
 
 DIVISION = "jsparse.primitives.division.explicit"
 """The module that knows how operations on a mesh are divided. Few programs need it."""

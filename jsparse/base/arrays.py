@@ -1,4 +1,4 @@
-"""Checks of the caller's arrays and dtypes, and conversions to dtypes of JAX in the machine's byte order."""
+"""Checks of the caller's arrays and dtypes, and conversions to JAX dtypes in the machine's byte order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jsparse.base.limits import check_constant
 from jsparse.errors import DeletedArrayError, DTypeError, IntegerRangeError, ShardingError, short_repr, shorten
 
 Array: TypeAlias = jax.Array | np.ndarray
-"""An array of JAX, or a numpy array, whose elements are known even while a program is traced."""
+"""A JAX or NumPy array whose elements are known even while a program is traced."""
 
 PyTree: TypeAlias = Any
 """Any pytree: trees of parameters, gradients and states have no narrower type in JAX."""
@@ -80,14 +80,15 @@ def check_numbers(dtype: Any, expected: str) -> None:
         if isinstance(dtype, np.dtype) and (is_integer(dtype) or jnp.issubdtype(dtype, jnp.floating)):
             wide = "int8" if is_integer(dtype) else "bfloat16"
             raise DTypeError(
-                f"Expected {expected}, but got dtype {dtype}, and integers have to have 8 bits or more, floats 16 or "
-                f"more. Convert by .astype('{wide}') before."
+                f"Expected {expected}, but got dtype {dtype}: integers need at least 8 bits, and floats at least 16. "
+                f"Convert with .astype('{wide}') first."
             )
-        raise DTypeError(f"Expected {expected}, but got dtype {shorten(dtype)}. Convert to numbers before.")
+        raise DTypeError(f"Expected {expected}, but got dtype {shorten(dtype)}. Convert to numbers first.")
     if dtype.itemsize > (16 if dtype.kind == "c" else 8):
         wide = "complex128" if dtype.kind == "c" else "float64"
         raise DTypeError(
-            f"Expected {expected}, but got dtype {dtype}, which JAX does not have. Convert by .astype('{wide}') before."
+            f"Expected {expected}, but got dtype {dtype}, which JAX does not have. Convert with .astype('{wide}') "
+            "first."
         )
 
 
@@ -95,7 +96,7 @@ def host_array(x: Any, expected: str, dtype: np.dtype | None = None) -> np.ndarr
     """Convert `x` to a numpy array, which `cast` can then convert to a requested `dtype`.
 
     Raises DTypeError, with `expected` in its message, if `x` does not hold numbers or is a masked array, whose masked
-    elements are no numbers. Raises IntegerRangeError for Python numbers out of the range of a requested integer dtype.
+    elements are not numbers. Raises IntegerRangeError for Python numbers out of the range of a requested integer dtype.
     """
     _check_readable(x, expected)
     try:
@@ -174,8 +175,8 @@ def check_integer_range(x: np.ndarray, target: np.dtype, expected: str) -> np.nd
         least, most, range_ = int(x.min()), int(x.max()), np.iinfo(target)
         if least < range_.min or most > range_.max:
             raise IntegerRangeError(
-                f"Expected {expected}, but {most if most > range_.max else least} does not fit {target}. Convert by "
-                f".astype('float32') before, or set jax.config.update('jax_enable_x64', True) for integers of 64 bits."
+                f"Expected {expected}, but {most if most > range_.max else least} does not fit {target}. Convert with "
+                ".astype('float32') first, or call jax.config.update('jax_enable_x64', True) for 64-bit integers."
             )
     return x
 
@@ -204,8 +205,8 @@ def check_alive(x: Any, expected: str | Callable[[], str]) -> None:
     if is_deleted(x):
         raise DeletedArrayError(
             f"Expected {expected if isinstance(expected, str) else expected()}, but the array was deleted, or donated "
-            f"to a function (donate_argnums, donate_argnames), and its memory is gone. Use what that function "
-            f"returned, or pass it a copy."
+            "to a function (donate_argnums, donate_argnames), and its memory is gone. Use the results of that "
+            "function, or pass it a copy."
         )
 
 
@@ -216,13 +217,13 @@ def check_local(x: object, expected: str | Callable[[], str]) -> None:
     if not x.is_fully_addressable and not x.is_fully_replicated:
         raise ShardingError(
             f"Expected {expected if isinstance(expected, str) else expected()} in this process, but its elements are "
-            f"on the devices of several processes. Gather them before, by "
-            f"jax.experimental.multihost_utils.process_allgather(x, tiled=True) in each process."
+            "on the devices of several processes. Gather them first, with "
+            "jax.experimental.multihost_utils.process_allgather(x, tiled=True) in each process."
         )
 
 
 def is_masked(x: Any) -> bool:
-    """Whether an object is a masked array of numpy, or a list of such arrays. The check does not import numpy.ma."""
+    """Whether an object is a NumPy masked array, or a list of such arrays. The check does not import numpy.ma."""
     masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())
     return isinstance(x, masked) or (type(x) in (list, tuple) and any(isinstance(part, masked) for part in x))
 
@@ -232,8 +233,8 @@ def _check_readable(x: Any, expected: str) -> None:
     check_alive(x, expected)
     if is_masked(x):
         raise DTypeError(
-            f"Expected {expected}, but got a masked array of numpy, whose masked elements are no numbers. Convert it "
-            f"by .filled(0), or by .filled(jnp.nan), before."
+            f"Expected {expected}, but got a NumPy masked array, whose masked elements are not numbers. Convert it "
+            "with .filled(0) or .filled(jnp.nan) first."
         )
 
 
@@ -265,7 +266,7 @@ def jax_array(x: Any, expected: str, shared: bool = True) -> jax.Array:
         except (TypeError, ValueError, OverflowError) as error:
             raise _no_array(x, expected, error) from error
     if not isinstance(array.dtype, np.dtype):  # random keys
-        raise DTypeError(f"Expected {expected}, but got dtype {array.dtype}. Convert to numbers before.")
+        raise DTypeError(f"Expected {expected}, but got dtype {array.dtype}. Convert to numbers first.")
     if isinstance(array, jax.core.Tracer):
         check_constant(array.shape, expected)
     return array
@@ -289,10 +290,10 @@ def _no_array(x: Any, expected: str, error: Exception) -> DTypeError:
     kind = f"{type(x).__module__}.{type(x).__name__}"
     if isinstance(error, OverflowError):
         return IntegerRangeError(
-            f"Expected {expected}, but the dtype does not hold an integer of {short_repr(x)} "
-            f"({shorten(error, 160)}). Pass a wider dtype, or floats."
+            f"Expected {expected}, but the dtype cannot hold an integer in {short_repr(x)} ({shorten(error, 160)}). "
+            "Pass a wider dtype, or floats."
         )
     return DTypeError(
-        f"Expected {expected}, but got a {shorten(kind)}, which is no array ({shorten(error, 160)}). Convert it to "
-        f"an array of numbers, or by jsparse.asarray."
+        f"Expected {expected}, but got a {shorten(kind)}, which is not an array ({shorten(error, 160)}). Convert it to "
+        "an array of numbers, or use jsparse.asarray."
     )

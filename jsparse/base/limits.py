@@ -49,7 +49,8 @@ def check_capacity(needed: int, nse: int | None, what: Callable[[], str]) -> Non
     """Raise PatternError, with `what` in its message, if an argument `nse=` is less than is needed."""
     if nse is not None and needed > nse:
         raise PatternError(
-            f"Expected nse= of at least {needed:,}, {what()}, but got nse={nse:,}. Pass more, or leave it out."
+            f"Expected nse= of at least {needed:,}, {what()}, but got nse={nse:,}. Pass a larger number, or leave it "
+            "out."
         )
 
 
@@ -61,9 +62,9 @@ def check_constant(shape: Sequence[Any], what: str) -> None:
     symbolic = next((size for size in shape if not isinstance(size, int | np.integer)), None)
     if symbolic is not None:
         raise NotYetSupportedError(
-            f"Expected {what}, of sizes that are numbers, but got shape {shorten(tuple(shape))}, where "
-            f"{shorten(symbolic)} is a symbol. Kernels are compiled for one size: export one program for each size, "
-            "or pad arrays to one size."
+            f"Expected {what} to have sizes that are numbers, but got shape {shorten(tuple(shape))}, where "
+            f"{shorten(symbolic)} is a symbol. Kernels are compiled for one size: export a program for each size, or "
+            "pad arrays to one size."
         )
 
 

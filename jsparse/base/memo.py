@@ -1,4 +1,4 @@
-"""Memos: caches whose keys contain patterns, and that keep no pattern alive for long.
+"""Memos: caches whose keys contain patterns, and which do not keep any pattern alive for long.
 
 Plans, statements and compiled programs are cached by their arguments, which contain patterns. A pattern may take
 gigabytes, so it is *loose* as soon as the last tensor on it has died, and a memo keeps loose patterns up to
@@ -33,7 +33,8 @@ def hold_over_forks(lock: L) -> L:
     return lock
 
 
-LOOSE_BYTES = 1 << 26  # the most bytes of loose patterns' index arrays that one memo keeps; arrays may be in several
+# the maximum number of bytes of loose patterns' index arrays that one memo keeps; arrays may be in several
+LOOSE_BYTES = 1 << 26
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -75,7 +76,7 @@ _owners: weakref.WeakValueDictionary[bytes, Owner] = weakref.WeakValueDictionary
 
 @atexit.register
 def _release_owners() -> None:
-    """Clear all owners as the interpreter ends, since `Owner.__del__` must not use a module that is gone."""
+    """Clear all owners as the interpreter ends, because `Owner.__del__` must not use a module that is gone."""
     for owner in list(_owners.values()):
         owner.entries.clear()
 

@@ -1,10 +1,9 @@
 """Progress on the terminal: a line on stderr once work has taken two seconds.
 
 Work is reported by `working`, and steps of the work by the function that `working` yields. These calls read the clock
-and show the line, so no thread is needed. If one call of the extension or of LLVM does all of the work, no step is
-reported meanwhile. Such work is reported with `is_long=True`, and then a timer shows the line. Pieces of work that
-follow each other closely, such as the kernels of one program, count as one. The line is erased when a piece of work
-ends.
+and show the line, so no thread is needed. If one call of the extension or of LLVM does all of the work, it reports no
+steps meanwhile. Such work is reported with `is_long=True`, and then a timer shows the line. Pieces of work that follow
+each other closely, such as the kernels of one program, count as one. The line is erased when a piece of work ends.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class Token:
 
 
 class Reader:
-    """A reader of the tokens of a text: the matches of a pattern. What no match covers is skipped."""
+    """A reader of the tokens of a text: the matches of a pattern. Text that no match covers is skipped."""
 
     token = Token
 

@@ -46,7 +46,7 @@ class CpuModel:
     # The same for blocks: with wider tiles, fewer rows fit the registers, or sums are spilled.
     block_tile_bytes: int = 64
     jam_bytes: int = 768  # the tiles of all jammed iterations; with fewer registers, fewer iterations run at a time
-    jam_rows: int = 8  # the most iterations at a time
+    jam_rows: int = 8  # the maximum number of iterations at a time
     position_lanes: int = 8  # more lanes save no time: an addition then waits for loads, not for the addition before
     wide_position_lanes: int = 16  # where values are stored: functions of them take many instructions
     wide_position_steps: float = 4.0  # mean steps of `position_lanes` per segment from which on wide lanes are used
@@ -80,7 +80,8 @@ class CpuModel:
     clear: float = 0.25  # an element of the target set to zero
     target_copy: float = 3.0  # an element of a chunk's copy of the target: cleared, read, and added to others
     target_copies_bytes: int = 1 << 24  # all copies of a target together, at most
-    target_copy_work: float = 24.0  # the least work of a chunk for an element of its copy, which costs an eighth of it
+    # the minimum work of a chunk for an element of its copy, which costs an eighth of it
+    target_copy_work: float = 24.0
     panel_line: float = 10.0  # a cache line copied into a panel
     panel_segment: float = 60.0  # a segment continued in a panel whose copied rows are in the first cache
     far_panel_segment: float = 230.0  # the same if they exceed it: they push out the target's rows, too
@@ -99,13 +100,14 @@ class CpuModel:
     # Tiles and panels that are tried.
     shared_tiles: int = 16  # tiles of the target to divide among threads, at least,
     shared_lanes: int = 16  # but no tile narrower than a cache line of float32
-    inner_tiles: int = 4  # the same if the walk or its panels stand inside the loop over tiles
+    inner_tiles: int = 4  # the same if the walk or its panels are inside the loop over tiles
     panel_positions: int = 64  # entries of a panel: the rows that they select in two factors fit the second cache
     panel_rows: tuple[int, int] = (128, 512)  # of a panel whose rows are copied, one tile wide, to the 1st or 2nd cache
     block_rows: int = 24  # a multiple of the numbers of rows that run at a time
 
     # Prefetching.
-    prefetch_entries: int = 16  # the least entries ahead: processing them takes about as long as a load from memory
+    # the minimum number of entries ahead: processing them takes about as long as a load from memory
+    prefetch_entries: int = 16
     prefetch_segments: int = 8  # the same for entries whose coordinates locate segments: each is walked whole
     prefetch_panel_segments: int = 4  # segments that a panel continues: more would push its rows out of the cache
     requested_bytes: int = 1 << 13  # requested and not read yet, if a cache holds the rows
@@ -113,7 +115,7 @@ class CpuModel:
     most_prefetch_entries: int = 128
 
     # Threads.
-    chunk_work: int = 1 << 15  # the least work for which waking a thread pays
+    chunk_work: int = 1 << 15  # the minimum work for which waking a thread pays
     serial: float = 2.0  # a factor: work that threads cannot share, if it is enough for them
     shared_chunks: float = 8.0  # the number of chunks from which on threads share all of the work
 
@@ -123,7 +125,7 @@ class CpuModel:
     path_streamed: float = 0.5  # the same where nothing is summed, and arrays are read as the result is written
     path_strided: float = 6.0  # an element that XLA reads across the rows of an array, in no matrix product
     path_step: float = 6_000.0  # one more call
-    path_xla_call: float = 150_000.0  # an operation of XLA between kernels, since XLA wakes its own threads
+    path_xla_call: float = 150_000.0  # an operation of XLA between kernels, because XLA wakes its own threads
     path_assembly: float = 50_000.0  # a dynamic pattern assembled in the program
     path_stored: float = 4.0  # an entry of an intermediate result written, read and found
     path_written: float = 1.0  # an entry of a dense one, which is not searched

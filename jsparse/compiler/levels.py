@@ -74,7 +74,7 @@ class LevelFunctions:
         raise NotImplementedError(f"{type(self).__name__} has no segments")
 
     def below(self, level: LevelView, position: Expr) -> Expr:
-        """Return how many positions of this level lie below the positions 0, ..., `position` - 1 of the level above. If
+        """Return how many positions of this level are below the positions 0, ..., `position` - 1 of the level above. If
         the level has pointers, they say it."""
         return level.clamp_position(level.load("pointers", position))
 

@@ -8,8 +8,8 @@
       i < 40, k < 16, j < 30
 
 Most problems have one statement. Statements of a longer program run one after the other, and a statement may read the
-targets of earlier statements. A target that is no result of the program is a temporary. The target of a later term of a
-sum is a *view* of the first term's target: the same memory, to which the statement adds, perhaps in another shape.
+targets of earlier statements. A target that is not a result of the program is a temporary. The target of a later term
+of a sum is a *view* of the first term's target: the same memory, to which the statement adds, perhaps in another shape.
 
 A value array is an ordinary dense array in which one axis may run over the *positions* of a pattern. A tensor's storage
 is a tuple of storage axes, outermost first:
@@ -174,16 +174,16 @@ class Problem:
             the variables of the accesses to the tensors on the pattern.
         output: the kind of output.
         ordered: whether an assembly produces columns in storage order, each once.
-        column_dtype: the dtype of coordinates that are written beside values.
+        column_dtype: the dtype of coordinates that are written together with values.
         derived: the index variables that other variables determine. The other variables may be derived variables that
             come earlier in this tuple.
-        temporaries: the targets that are no results.
+        temporaries: the targets that are not results.
         cpu: the processor by whose prices a schedule is chosen.
 
     Raises ValueError if the variables of a pattern differ from the indices of a tensor on it, if several statements
     have one target, if a statement reads a target before it is complete, if a tensor is a view but no term of a dense
-    sum, if a statement accesses a tensor on a pattern that the statement does not walk, if a temporary is no target, if
-    an assembly has derived variables, or if a target has a derived variable as an index, and several values of other
+    sum, if a statement accesses a tensor on a pattern that the statement does not walk, if a temporary is not a target,
+    if an assembly has derived variables, or if a target has a derived variable as an index, and several values of other
     variables give it the same value.
     """
 
@@ -205,7 +205,7 @@ class Problem:
         else:
             of_tensors = self._find_walks()
             if any(there and there != here for here, there in zip(self.level_variables, of_tensors, strict=True)):
-                raise ValueError(f"patterns are walked as {self.walks}, but tensors lie on them as {of_tensors}")
+                raise ValueError(f"patterns are walked as {self.walks}, but tensors are stored on them as {of_tensors}")
         if not self.is_assembly:
             self._check_statements()
         self._check_derived()
@@ -234,9 +234,9 @@ class Problem:
             is_later = name in named and whole in named and named.index(whole) < named.index(name)
             is_dense = all(t.positions is None for t in self.tensors if t.name in (name, whole))
             if read or not is_later or not is_dense or whole in views or added[name] != added[whole]:
-                raise ValueError(f"'{self.type_of[name]}' is no later term of a dense sum that is a result")
+                raise ValueError(f"'{self.type_of[name]}' is not a later term of a dense sum that is a result")
             if {name, whole} & set(self.temporaries) or self.is_assembly:
-                raise ValueError(f"'{self.type_of[name]}' is a view, and {whole} is no result")
+                raise ValueError(f"'{self.type_of[name]}' is a view, and {whole} is not a result")
 
     def _check_derived(self) -> None:
         if self.derived and self.is_assembly:
@@ -247,7 +247,7 @@ class Problem:
             if not defined.issuperset(part for _, part in derived.parts):
                 raise ValueError(f"'{derived}' derives from variables that are not known before it")
             if derived.var in named and not derived.is_injective(self.size):
-                raise ValueError(f"'{derived}' is an index of a target, but several points give one coordinate")
+                raise ValueError(f"'{derived}' is an index of a target, but several points have the same coordinate")
             defined.add(derived.var)
 
     def __str__(self) -> str:
@@ -424,7 +424,8 @@ class Problem:
         return self.with_parts((*statement.assignment.variables(), *walked))
 
     def _find_walks(self) -> tuple[tuple[IndexVar, ...], ...]:
-        """For each pattern, the index variables in accesses to the tensors on the pattern; () if no tensor lies on it.
+        """For each pattern, the index variables in accesses to the tensors on the pattern; () if no tensor is stored on
+        it.
 
         Raises ValueError if accesses to two tensors on one pattern have different variables.
         """

@@ -18,11 +18,11 @@ Add: TypeAlias = Literal["+", "min", "max", "*", "|"]
 Multiply: TypeAlias = Literal["*", "+", "&"]
 _ADD, _MULTIPLY = get_args(Add), get_args(Multiply)
 
-# Pairs with a ⊗ (b ⊕ c) = (a ⊗ b) ⊕ (a ⊗ c) for all values. `max` and `*` are no such pair, because a negative factor
-# reverses order.
+# Pairs with a ⊗ (b ⊕ c) = (a ⊗ b) ⊕ (a ⊗ c) for all values. `max` and `*` are not such a pair, because a negative
+# factor reverses order.
 _DISTRIBUTIVE = {("+", "*"), ("min", "+"), ("max", "+"), ("|", "&")}
-# Pairs with a ⊗ zero = zero, except for NaN and ±inf. `min` and `+` are no such pair: the largest integer wraps around,
-# and inf - inf is NaN.
+# Pairs with a ⊗ zero = zero, except for NaN and ±inf. `min` and `+` are not such a pair: the largest integer wraps
+# around, and inf - inf is NaN.
 _ANNIHILATING = {("+", "*"), ("|", "&")}
 
 
@@ -38,7 +38,7 @@ class Semiring:
 
     def __post_init__(self) -> None:
         if self.add not in _ADD or self.multiply not in _MULTIPLY:
-            raise ValueError(f"{self.add!r} and {self.multiply!r} are no operations of a semiring")
+            raise ValueError(f"{self.add!r} and {self.multiply!r} are not operations of a semiring")
 
     def __str__(self) -> str:
         return next((name for name, known in SEMIRINGS.items() if known == self), f"{self.add} of {self.multiply}")
@@ -117,7 +117,7 @@ class EqualityMask:
 
     def __post_init__(self) -> None:
         if self.multiply not in _MULTIPLY or self.count < 1:
-            raise ValueError(f"{self.count} factors, multiplied by {self.multiply!r}, are no mask")
+            raise ValueError(f"{self.count} factors, multiplied by {self.multiply!r}, are not a mask")
 
     @property
     def operands(self) -> int:

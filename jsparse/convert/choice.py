@@ -1,8 +1,8 @@
 """The choice of a format for a matrix, from measured facts and the prices of products that follow from them.
 
 Facts are cheap: how many rows are empty, and how well blocks of several sizes are filled, in strips of rows that are
-spread over the matrix. A format that the facts allow is priced (`convert.facts`), and nothing is converted for it.
-Formats of fixed length are never chosen, since they gain nothing on a CPU.
+spread over the matrix. A format that the facts allow is priced (`convert.facts`), and nothing is converted to find the
+price. Formats of fixed length are never chosen, because they gain nothing on a CPU.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from jsparse.compiler.semiring import Semiring
 from jsparse.convert.decompose import Parts, block_fill, decompose, to_parts
 from jsparse.convert.facts import FILLED, Fill, measure_fills, product_price
 from jsparse.convert.slots import Conversion, from_slots, plain_pattern, to_slots
-from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError, short_repr
+from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError, named_type, short_repr
 from jsparse.formats import Format, Pattern, default_format
 from jsparse.formats.composed import ComposedFormat
 from jsparse.formats.relayout import relayout_to
 from jsparse.tensor.composed import Composition
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-LEAST_FILL = 0.5  # the least share of entries in blocks
+LEAST_FILL = 0.5  # the minimum share of entries in blocks
 MOST_IN_PARTS, LEAST_IN_PARTS = 0.95, 0.4  # the shares of entries in such blocks between which a decomposition pays
 GAIN, GAIN_IN_PARTS = 0.87, 0.8  # the most that blocks and a decomposition may cost, relative to csr, for any use
-LEAST_SIDE, LEAST_COLUMNS = 8, 32  # of blocks beside other entries, and of X: a vector gains nothing by parts
+LEAST_SIDE, LEAST_COLUMNS = 8, 32  # of blocks next to other entries, and of X: a vector gains nothing from parts
 CHEAPER = 0.95  # the same relative to a format that was considered before, as the mean over uses
-EMPTY = 0.5  # the least share of empty rows, or rows of blocks, for dcsr and dbsr
-LEAST_DENSITY = 0.25  # the least share of entries for dense levels, which take at most twice the memory of csr
+EMPTY = 0.5  # the minimum share of empty rows, or rows of blocks, for dcsr and dbsr
+LEAST_DENSITY = 0.25  # the minimum share of entries for dense levels, which take at most twice the memory of csr
 DEFAULT_USES = (64,)
 
 
@@ -67,7 +67,7 @@ class FormatChoice:
         uses: for each use the number of columns of X in A X.
         empty_rows: the share of rows without entries.
         fills: what square blocks of each side that divides the shape would hold.
-        considered: the formats with their prices. The first one is csr (csf, if the tensor is no matrix).
+        considered: the formats with their prices. The first one is csr (csf if the tensor is not a matrix).
         chosen: the chosen one.
     """
 
@@ -118,13 +118,13 @@ def choose_format(A: SparseTensor, uses: Sequence[int] = DEFAULT_USES) -> Format
         >>> jsparse.choose_format(A, uses=[64]).chosen.name
         'bsr(8, 8)'
 
-    It considers csr, dcsr, blocks of 3, 4, 8, 16 and 32 rows and columns (dbsr, if few rows have any), such blocks
-    together with csr, and dense levels for a matrix that is nearly half full. Tensors whose rank is not 2 get the
-    default format. `print` shows the facts and the estimated costs. The decision takes less time than a conversion.
+    It considers csr, dcsr, blocks of 3, 4, 8, 16 and 32 rows and columns (dbsr if few rows have any), sums of such
+    blocks and csr, and dense levels for a matrix that is nearly half full. Tensors whose rank is not 2 get the default
+    format. `print` shows the facts and the estimated costs. The decision takes less time than a conversion.
 
     Args:
         A: a tensor with a static pattern. Its values are not read.
-        uses: how A is used: for each use the number of columns of X, 1 for a vector.
+        uses: for each use of A, the number of columns of X; 1 for a vector.
 
     Raises ShapeError unless `uses` holds integers of at least 1, NotYetSupportedError for a dynamic pattern.
     """
@@ -133,15 +133,15 @@ def choose_format(A: SparseTensor, uses: Sequence[int] = DEFAULT_USES) -> Format
     except TypeError:
         columns = ()
     if not columns or min(columns) < 1:
-        raise ShapeError(f"Expected numbers of columns of at least 1 in uses=, but got {short_repr(uses)}.")
+        raise ShapeError(f"Expected uses= to hold numbers of columns, each at least 1, but got {short_repr(uses)}.")
     if not isinstance(A, SparseTensor):
-        raise DTypeError(f"Expected a SparseTensor for choose_format, but got a {type(A).__name__}.")
+        raise DTypeError(f"Expected a SparseTensor for choose_format, but got {named_type(A)}.")
     advice = "Convert it before jit, or name a format, such as A.asformat('csr')."
     return _choose(_in_default_format(A.pattern, A, advice), columns, np.dtype(A.dtype).itemsize)
 
 
 def choose_for_result(place: object, dtype: np.dtype, semiring: Semiring, shown: str) -> FormatChoice | None:
-    """Choose a format for a result with these entries; None to leave it as it is, since it is no matrix.
+    """Choose a format for a result with these entries; None to leave it as it is, because it is not a matrix.
 
     Formats with fill are only considered if the semiring's zero is the 0 that fills blocks. Raises NotYetSupportedError
     for a dynamic pattern, whose result `shown` computes.
@@ -154,7 +154,7 @@ def choose_for_result(place: object, dtype: np.dtype, semiring: Semiring, shown:
 
 
 def in_chosen_format(tensor: SparseTensor | jax.Array, semiring: Semiring, shown: str) -> SparseTensor | jax.Array:
-    """Convert the result of `shown` to the format that is chosen for it. A dense result stays as it is."""
+    """Convert the result of `shown` to the format that is chosen for it. A dense result stays unchanged."""
     if not isinstance(tensor, SparseTensor):
         return tensor
     choice = choose_for_result(tensor.pattern, np.dtype(tensor.dtype), semiring, shown)
@@ -167,8 +167,8 @@ def _in_default_format(place: object, what: object, advice: str) -> Pattern:
         place = plain_pattern(place)
     if not isinstance(place, Pattern):
         raise NotYetSupportedError(
-            f"Expected a static pattern, since 'auto' chooses a format by the entries, but only the program knows the "
-            f"entries of {what}. {advice}"
+            "Expected a static pattern, because 'auto' looks at the entries to choose a format, but only the program "
+            f"knows the entries of {what}. {advice}"
         )
     return relayout_to(place, default_format(place.ndim)).target
 

@@ -56,12 +56,12 @@ def to_plain(tensor: ComposedTensor) -> SparseTensor:
 
 
 def composition_of(x: object) -> Composition | None:
-    """The composition of an argument `out_format`; None if it is no composed tensor and no composition."""
+    """The composition of an argument `out_format`; None if it is not a composed tensor and no composition."""
     return x.pattern if isinstance(x, ComposedTensor) else x if isinstance(x, Composition) else None
 
 
 def plain_out_format(out_format: object, ndim: int) -> Pattern | Format | None:
-    """What an operation that makes no composed tensors takes in place of "auto" or a composed `out_format`."""
+    """The `out_format` for an operation that makes no composed tensors, in place of "auto" or a composed format."""
     if is_auto(out_format):
         return None
     composition = composition_of(out_format)
@@ -80,7 +80,7 @@ def in_composed_format(tensor: SparseTensor, out_format: object) -> SparseTensor
 def with_values(self: ComposedTensor, values: ArrayLike) -> ComposedTensor:
     """A tensor with this composition and other values, of shape (nse,) and any numeric dtype. Padding becomes 0.
 
-    Raises ShapeError for another shape, DTypeError if the values are no numbers.
+    Raises ShapeError for another shape, DTypeError if the values are not numbers.
     """
     tensor = ComposedTensor(values, self.pattern)
     if self.is_dynamic:
@@ -99,7 +99,7 @@ def with_values(self: ComposedTensor, values: ArrayLike) -> ComposedTensor:
 
 
 def in_digits(tensor: ComposedTensor, fill: float) -> SparseTensor | None:
-    """The tensor of the digits, over the same arrays; None unless the values lie on a pattern of the digits.
+    """The tensor of the digits, over the same arrays; None unless the values are stored on a pattern of the digits.
 
     The digits of a dimension are neighbouring dimensions, the leading digit first. Values in padding become `fill`.
     """
@@ -130,7 +130,9 @@ def dynamic(self: ComposedTensor, nse: int | None = None) -> ComposedTensor:
         return self
     parts = self.pattern.parts
     if nse is not None and len(parts) > 1:
-        raise NotYetSupportedError(f"Expected no nse= to make {self!r} dynamic, since its parts have a capacity each.")
+        raise NotYetSupportedError(
+            f"Expected no nse= to make {self!r} dynamic, because each of its parts has its own capacity."
+        )
     composition = replace(self.pattern, parts=tuple(_dynamic_part(part, nse) for part in parts))
     return ComposedTensor._wrap(pad_values(self.values, composition.nse), composition)
 

@@ -84,7 +84,7 @@ def dynamic(self: SparseTensor, nse: int | None = None) -> SparseTensor:
 def with_transpose(self: SparseTensor) -> SparseTensor:
     """Add a transposed index to a dynamic tensor. Products that need the reverse storage order then use it.
 
-    Static patterns make their transposed indices on first use, so a static tensor is returned as it is.
+    Static patterns make their transposed indices on first use, so a static tensor is returned unchanged.
 
         >>> A = A.dynamic().with_transpose()
         >>> jsparse.einsum("ij,ik->jk", A, Y)  # walks columns, in parallel

@@ -62,8 +62,8 @@ def from_coords(
     nse = parse_nse(nse, "from_coords")
     if shape is None:
         raise PatternError(
-            "Expected shape= of from_coords, the size of each dimension, which coordinates do not determine. Write "
-            "SparseTensor.from_coords(coords, values, shape=(m, n))."
+            "Expected shape= of from_coords, the size of each dimension, because coordinates do not determine it. "
+            "Write SparseTensor.from_coords(coords, values, shape=(m, n))."
         )
     target = None if dtype is None else parse_dtype(dtype, "dtype= of from_coords to be a dtype of numbers")
     sizes = sizes_of(shape)
@@ -94,7 +94,7 @@ def _values(values: npt.ArrayLike, coords: Array, sizes: tuple[int, ...], dtype:
         return values
     rows = coords.shape[0] if coords.ndim == 2 else len(sizes)  # other coordinates are refused later
     shape = (*coords.shape[-1:], *sizes[rows:])
-    check_bytes(shape, values.dtype, "the values of all entries", "Give coordinates a row for each dimension.")
+    check_bytes(shape, values.dtype, "the values of all entries", "Pass coordinates with a row for each dimension.")
     if isinstance(values, jax.core.Tracer):
         return jnp.broadcast_to(values, shape)
     return np.full(shape, np.asarray(values))
@@ -109,8 +109,8 @@ def _layout(format: Format | str | None, ndim: int, inner: int, dynamic: bool) -
     layout, outer = Format.plain(format, ndim), ndim - inner
     if layout.trailing_dense < inner or layout.order[outer:] != tuple(range(outer, ndim)):
         raise FormatError(
-            f"Expected a format that ends in dense levels for the last {inner} dimensions, which the values of each "
-            f"entry have, but got {shorten(layout)}. Leave format= out, or convert the tensor by asformat."
+            f"Expected a format that ends in dense levels for the dimensions of each entry's values, {inner} in "
+            f"number, but got {shorten(layout)}. Leave out format=, or convert the tensor with asformat."
         )
     return layout
 
@@ -123,6 +123,6 @@ def _check_values(values: Array, count: tuple[int, ...], sizes: tuple[int, ...])
     if values.shape != expected:
         raise ShapeError(
             f"Expected values of shape {expected}, one for each column of the coordinates, but got {values.shape}. "
-            "Pass coordinates of shape (ndim, n) and values of shape (n,), or values of shape (n, ...) whose further "
-            "axes are the last dimensions, which coordinates then lack."
+            "Pass coordinates of shape (ndim, n) and values of shape (n,). If values have shape (n, ...), their other "
+            "axes are the last dimensions, and coordinates must leave these out."
         )

@@ -65,24 +65,24 @@ def asarray(
     Args:
         x: the array; a dense one may be a numpy or jax array or nested lists. A pattern becomes a tensor of ones.
         format: a format, or its name or notation. The default is csr for matrices, and all levels compressed for other
-            ranks. A BCOO becomes coo, with dense levels for its `n_dense`; a BCSR becomes csr; a tensor of PyTorch with
-            dense dimensions becomes coo with dense levels; a SparseTensor keeps its format. "auto" chooses one by the
-            entries (see `jsparse.choose_format`).
+            ranks. A BCOO becomes coo, with dense levels for its `n_dense`; a BCSR becomes csr; a PyTorch tensor with
+            dense dimensions becomes coo with dense levels; a SparseTensor keeps its format. "auto" chooses a format
+            that suits the entries (see `jsparse.choose_format`).
         dtype: the dtype of the values; by default the dtype of `x`, and int for a pattern. Duplicates are summed in it.
-            Numbers of `x` and sums are rounded once, directly to this dtype, and bool is `x != 0`. Integers of numpy
-            arrays wrap as in jnp. Integers of Python must fit.
+            Numbers of `x` and sums are rounded once, directly to this dtype, and bool is `x != 0`. Integers from NumPy
+            arrays wrap as in jnp. Python integers must fit.
         dynamic: make a dynamic pattern: index arrays are leaves of the pytree, and one compiled program serves all
             patterns of one shape, format and nse. A traced array requires it. A BCOO or BCSR with traced indices, or
             with `n_batch`, is always dynamic (see `jsparse.convert.jax_sparse.from_jax_sparse`). A tensor whose levels
             are all dense is never dynamic, because it has no index arrays.
         nse: the capacity of a dynamic pattern, by default the number of stored entries; a traced dense array requires
             it. For a static pattern, `nse` is an upper bound, which is checked.
-        uses: for format="auto", how the tensor is used: for each use the number of columns of X in A @ X, 1 for a
-            vector.
+        uses: for format="auto": for each use of the tensor, the number of columns of X in A @ X; 1 for a vector.
 
-    Raises PatternError (more than `nse` entries; a traced array without `dynamic=True` and `nse=`), FormatError and
-    SubscriptError (format), DTypeError (no numbers, a masked array; int64 indices are needed, but x64 is off),
-    IntegerRangeError (integers of Python beyond `dtype`, or of 64 bits that int32 does not hold while x64 is off).
+    Raises PatternError for more than `nse` entries, and for a traced array without `dynamic=True` and `nse=`;
+    FormatError and SubscriptError for an invalid format; DTypeError if `x` does not hold numbers, is a masked array, or
+    needs int64 indices while x64 is off; IntegerRangeError if a Python integer does not fit `dtype`, or a 64-bit
+    integer does not fit int32 while x64 is off.
     """
     if isinstance(x, Pattern | DynamicPattern | Composition):
         pattern = plain_pattern(x) if isinstance(x, Composition) else x
@@ -129,13 +129,13 @@ def _check_is_dense(x: object) -> None:
     """Raise DTypeError, which names an alternative, for lists of tensors and for sparse tensors of other libraries."""
     if isinstance(x, list | tuple) and any(isinstance(one, SparseTensor) for one in x):
         raise DTypeError(
-            "Expected an array for jsparse.asarray, but got a sequence of SparseTensors. Join them by jsparse.stack or "
-            "jsparse.concatenate."
+            "Expected an array for jsparse.asarray, but got a sequence of SparseTensors. Join them with jsparse.stack "
+            "or jsparse.concatenate."
         )
     if type(x).__module__.partition(".")[0] == "sparse" and hasattr(x, "fill_value"):
         raise DTypeError(
-            "Expected an array or a sparse array of scipy or JAX for jsparse.asarray, but got one of pydata/sparse. "
-            "Write jsparse.SparseTensor.from_coords(x.coords, x.data, x.shape) of x = x.asformat('coo')."
+            "Expected an array, or a SciPy or JAX sparse array, for jsparse.asarray, but got a pydata/sparse array. "
+            "Write x = x.asformat('coo'), then jsparse.SparseTensor.from_coords(x.coords, x.data, x.shape)."
         )
 
 
@@ -144,7 +144,7 @@ def as_sparse_operand(x: Any, text: str, composed: bool = False) -> Any:
 
     Composed tensors and compositions become plain ones, unless `composed` says that the caller takes them.
 
-    Raises NotYetSupportedError for a BCOO or BCSR with batch dimensions, since only `jax.vmap` can map over them. In
+    Raises NotYetSupportedError for a BCOO or BCSR with batch dimensions, because only `jax.vmap` can map over them. In
     the message, `text` names the function that got the operand.
     """
     if type(x) is ComposedTensor:
@@ -162,7 +162,7 @@ def as_sparse_operand(x: Any, text: str, composed: bool = False) -> Any:
         kind = type(x).__name__
         raise NotYetSupportedError(
             f"Expected the operands of {text} to have no batch dimensions, but one is a {kind} of shape {x.shape} with "
-            f"n_batch={x.n_batch}. Map over it with jax.vmap, or give it as x.update_layout(n_batch=0)."
+            f"n_batch={x.n_batch}. Map over it with jax.vmap, or pass x.update_layout(n_batch=0)."
         )
     return asarray(x)
 
@@ -201,8 +201,8 @@ def _from_traced(x: jax.Array, format: Format | str | None, dynamic: bool, nse: 
         return dense_levels(x, layout)
     if not dynamic or nse is None:
         raise PatternError(
-            "Expected dynamic=True and nse= (the capacity, in entries) for a traced array, since its nonzeros are "
-            f"known at run time only, but got dynamic={dynamic} and nse={nse}. Pass both, or make the SparseTensor "
+            "Expected dynamic=True and nse= (the capacity, in entries) for a traced array, because its nonzeros are "
+            f"known only at run time, but got dynamic={dynamic} and nse={nse}. Pass both, or make the SparseTensor "
             "outside jit and pass it in: its values may then be traced."
         )
     return dynamic_creation.from_traced_dense(x, dynamic_type(x.shape, layout, nse))
@@ -233,7 +233,7 @@ def _from_dense(x: np.ndarray, format: Format | str | None, dtype: np.dtype | No
 def _kind(dtype: np.dtype) -> str:
     """Return "integer" (also for bool), "floating" or "complex". The extension then knows how to find nonzero elements.
 
-    Of floats, -0.0 is zero, and NaN is nonzero.
+    The float -0.0 counts as zero, and NaN as nonzero.
     """
     if dtype == np.bool_ or jnp.issubdtype(dtype, jnp.integer):
         return "integer"

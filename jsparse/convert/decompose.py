@@ -1,4 +1,4 @@
-"""Decompositions: sparse tensors as sums of parts, each in a format of its own."""
+"""Decompositions: sparse tensors as sums of parts, each in its own format."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from jsparse.base.dataclass import dataclass
 from jsparse.convert.composed import to_plain
 from jsparse.convert.slots import Conversion, Steps, into_slots, invert_steps, plain_pattern, to_slots
-from jsparse.errors import DTypeError, PatternError, ShapeError
+from jsparse.errors import DTypeError, PatternError, ShapeError, named_type
 from jsparse.formats import Format, Level, Pattern, Relayout
 from jsparse.formats.composed import ComposedFormat
 from jsparse.formats.format import blocks_of
@@ -43,10 +43,10 @@ def decompose(A: SparseTensor, parts: Parts) -> ComposedTensor:
 
     Args:
         A: a tensor with a static pattern.
-        parts: for each part (which, format). `which` takes the coordinates of the entries that no earlier part has, an
-            array (ndim, n) in storage order, and returns n bools: whether the part has the entry. None takes all. An
-            entry inside a block of the part belongs to the part, whatever `which` says. Larger blocks come first, so
-            that parts do not overlap.
+        parts: a pair (which, format) for each part. `which` takes the coordinates of the entries that no earlier part
+            has, an array (ndim, n) in storage order, and returns n bools, which say whether the part has each entry.
+            None takes all entries. An entry inside a block of the part belongs to the part, whatever `which` says.
+            Larger blocks come first, so that parts do not overlap.
 
     Raises PatternError if entries are left over, or a block has fill where an earlier part has an element, ShapeError
     and DTypeError if `which` does not return n bools, FormatError for a format that the tensor cannot have,
@@ -56,7 +56,7 @@ def decompose(A: SparseTensor, parts: Parts) -> ComposedTensor:
     ASPLOS 2023.
     """
     if not isinstance(A, SparseTensor):
-        raise DTypeError(f"Expected a SparseTensor for decompose, but got a {type(A).__name__}.")
+        raise DTypeError(f"Expected a SparseTensor for decompose, but got {named_type(A)}.")
     check_leaves(A, "A in decompose")
     plain = to_plain(A) if isinstance(A, ComposedTensor) else A
     check_static("decompose", plain.pattern, Pattern)
@@ -137,20 +137,20 @@ class RowLength:
 
 
 def block_fill(b: int, c: int, least: float) -> BlockFill:
-    """Choose the entries of a matrix in blocks of b rows and c columns that are filled to a share of `least` or more.
+    """Choose the entries in blocks of b rows and c columns that store at least the share `least` of their elements.
 
         >>> coords = np.array([[0, 0, 1, 5], [0, 1, 0, 5]])
         >>> jsparse.block_fill(2, 2, 0.75)(coords)
         array([ True,  True,  True, False])
 
-    The result is a function for `jsparse.decompose`: from coordinates (2, n) to n bools.
+    The result is a function for `jsparse.decompose`, which takes coordinates (2, n) and returns n bools.
 
     Raises ShapeError unless b and c are integers of at least 1, and `least` is above 0 and at most 1.
     """
     b, c = operator.index(b), operator.index(c)
     if min(b, c) < 1 or not 0 < least <= 1:
         raise ShapeError(
-            f"Expected b and c of at least 1 and a share above 0, of at most 1, but got block_fill({b}, {c}, {least})."
+            f"Expected b and c of at least 1, and a share above 0 and at most 1, but got block_fill({b}, {c}, {least})."
         )
     return BlockFill(b, c, float(least))
 
@@ -162,8 +162,8 @@ def row_length(most: int) -> RowLength:
         >>> jsparse.row_length(1)(coords)
         array([False, False,  True,  True])
 
-    A row has the same coordinates in all dimensions but the last. The result is a function for `jsparse.decompose`:
-    from coordinates (ndim, n) to n bools.
+    A row has the same coordinates in all dimensions but the last. The result is a function for `jsparse.decompose`,
+    which takes coordinates (ndim, n) and returns n bools.
 
     Raises ShapeError if `most` is negative.
     """

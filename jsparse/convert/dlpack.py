@@ -1,7 +1,7 @@
-"""Sparse tensors of PyTorch and CuPy: how they are recognized, and conversion from and to them.
+"""PyTorch and CuPy sparse tensors: how they are recognized, and conversion from and to them.
 
-Their arrays come and go by DLPack (Python array API, "Data interchange mechanisms"), so that values of any dtype pass,
-and values on a GPU stay there. Neither library is imported before it is needed.
+Arrays are exchanged through DLPack (Python array API, "Data interchange mechanisms"). So values of any dtype can be
+converted, and values on a GPU stay there. Neither library is imported before it is needed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COMPRESSED = {"csr": "row", "csc": "col", "bsr": "row", "bsc": "col"}
 
 
 def is_shared(x: object) -> bool:
-    """Whether x is a sparse tensor of PyTorch or a sparse matrix of CuPy."""
+    """Whether x is a PyTorch sparse tensor or a CuPy sparse matrix."""
     library = type(x).__module__
     return library.startswith("cupyx.scipy.sparse") or (library.partition(".")[0] == "torch" and _is_torch(x))
 
@@ -45,7 +45,7 @@ def _is_torch(x: object) -> bool:
 def from_dlpack(
     x: object, format: Format | str | None, dynamic: bool, nse: int | None, dtype: np.dtype | None
 ) -> SparseTensor:
-    """Convert a sparse tensor of PyTorch, in any layout, or a sparse matrix of CuPy. The arrays are copied.
+    """Convert a PyTorch sparse tensor, in any layout, or a CuPy sparse matrix. The arrays are copied.
 
     Duplicates are summed. Dense dimensions of a tensor become dense levels. By default, matrices become csr, and
     tensors of other ranks coo.
@@ -66,7 +66,7 @@ def _of_torch(x: Tensor) -> tuple[np.ndarray, jax.Array]:
     x = x.detach()
     layout = str(x.layout).rpartition("_")[2]
     if layout == "coo":
-        return _indices(x._indices()), _values(x._values())  # of a tensor with duplicates `indices()` raises
+        return _indices(x._indices()), _values(x._values())  # `indices()` raises an error for a tensor with duplicates
     by_row = COMPRESSED[layout] == "row"
     pointers, indices = (x.crow_indices(), x.col_indices()) if by_row else (x.ccol_indices(), x.row_indices())
     values = _values(x.values())
@@ -124,12 +124,12 @@ def _array(x: Tensor) -> np.ndarray | jax.Array:
     except (ValueError, RuntimeError, TypeError) as error:
         raise DTypeError(
             f"Expected arrays on a device that JAX has here, {jax.devices()}, in jsparse.asarray, but DLPack says: "
-            f"{error}. Move the tensor to the host, x.cpu() in PyTorch, x.get() in CuPy."
+            f"{error}. Move the tensor to the host with x.cpu() in PyTorch or x.get() in CuPy."
         ) from error
 
 
 def to_torch(tensor: SparseTensor) -> Tensor:
-    """Convert to a sparse tensor of PyTorch: sparse_csr, sparse_csc or sparse_bsr for such matrices, else sparse_coo.
+    """Convert to a PyTorch sparse tensor: sparse_csr, sparse_csc or sparse_bsr for such matrices, else sparse_coo.
 
         >>> A.to_torch() @ torch.ones(A.shape[1])
 
@@ -156,7 +156,7 @@ def to_torch(tensor: SparseTensor) -> Tensor:
 
 
 def to_cupyx(tensor: SparseTensor) -> csr_matrix | csc_matrix | coo_matrix:
-    """Convert to a sparse matrix of CuPy: csr_matrix or csc_matrix for such matrices, else coo_matrix.
+    """Convert to a CuPy sparse matrix: csr_matrix or csc_matrix for such matrices, else coo_matrix.
 
         >>> A.to_cupyx().T
 

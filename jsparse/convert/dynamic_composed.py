@@ -1,7 +1,7 @@
 """Conversions between plain and composed tensors with dynamic patterns.
 
-They go by coordinates, as all conversions of dynamic tensors do: the coordinates of each slot are split into digits, or
-joined, and a pattern with the new levels is assembled.
+They convert coordinates, as all conversions of dynamic tensors do: the coordinates of each slot are split into digits,
+or joined, and a pattern with the new levels is assembled.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ def dynamic_to_composed(tensor: SparseTensor, format: ComposedFormat, nse: int |
     blocks, rule = format.blocks, format.rule
     if rule is not None and None in rule.numbers:
         raise NotYetSupportedError(
-            f"Expected a format whose numbers are given, since the entries of {tensor!r} are not known yet, but got "
+            f"Expected a format with explicit numbers, because the entries of {tensor!r} are not known yet, but got "
             f"{format.name}. Write ell(w) or group_coo(g)."
         )
     sizes = blocks.sizes(tensor.shape)
     inner = prod(sizes[len(blocks.outer) :])
     if nse is None and not isinstance(rule, Width):
         raise PatternError(
-            f"Expected nse=, the capacity in values, to convert the dynamic {tensor!r} to {format.name}, whose blocks "
-            f"and groups are filled up. Pass nse=."
+            f"Expected nse=, the capacity in values, to convert the dynamic {tensor!r} to {format.name}, which fills "
+            "up blocks and groups. Pass nse=."
         )
     capacity = (nse or 0) // max(inner, 1)  # in slots
     entries = min(capacity if rule is None else tensor.nse, prod(sizes[: len(blocks.outer)]))
@@ -91,7 +91,7 @@ def _in_slots(core: DynamicPattern, format: ComposedFormat, slots: int) -> tuple
     if not isinstance(total, jax.core.Tracer) and int(total) > slots:
         needs = "a row has more entries" if isinstance(rule, Width) else f"the entries need {int(total):,}"
         raise PatternError(
-            f"Expected at most {slots:,} slots in {format.name}, the capacity, but {needs}. Pass a larger one."
+            f"Expected at most {slots:,} slots in {format.name}, the capacity, but {needs}. Pass a larger capacity."
         )
     rank = position - (jnp.cumsum(lengths) - lengths)[segment]
     numbers = jnp.where(is_used, starts[segment] + rank, slots)
@@ -133,12 +133,14 @@ def dynamic_core(part: Part) -> DynamicPattern:
     """The dynamic outer pattern of a part, without slots. Raises NotYetSupportedError if the pattern is static."""
     core = part.core
     if not isinstance(core, DynamicPattern):
-        raise NotYetSupportedError(f"Expected parts that are all dynamic, but the one in {part.format.name} is static.")
+        raise NotYetSupportedError(
+            f"Expected parts that are all dynamic, but the part in {part.format.name} is static."
+        )
     return core
 
 
 def plain_format_of(blocks: Blocks) -> Format:
-    """csr or csf. If the outermost level is not dense, no level is, since there may be many more rows than entries."""
+    """csr or csf. If the outermost level is not dense, no level is: there may be many more rows than entries."""
     is_dense = bool(blocks.levels) and blocks.levels[0].kind.is_full
     return default_format(blocks.ndim) if is_dense else Format(tuple(Level(COMPRESSED, n) for n in range(blocks.ndim)))
 

@@ -102,7 +102,7 @@ def parse_coordinates(coords: npt.ArrayLike) -> Array:
         try:
             return jnp.asarray(coords)
         except (TypeError, ValueError) as error:
-            message = f"Expected an array of coordinates, but jax cannot make one: {shorten(error, 160)}."
+            message = f"Expected an array of coordinates, but JAX cannot make an array: {shorten(error, 160)}."
             raise PatternError(message) from error
     return coords if isinstance(coords, jax.core.Tracer) else as_coordinates(coords)
 
@@ -118,7 +118,7 @@ def index_like(coords: npt.ArrayLike, sizes: tuple[int, ...], n: int | None = No
     if coords.ndim != 2 or coords.shape[0] != len(sizes):
         raise PatternError(
             f"Expected coordinates of shape ({len(sizes)}, n), a row for each dimension of the shape {sizes}, but got "
-            f"{coords.shape}. Transpose them if they have one row for each entry."
+            f"{coords.shape}. Transpose the coordinates if they have a row for each entry."
         )
     if not is_integer(coords.dtype) and coords.shape[1]:
         raise PatternError(f"Expected coordinates of an integer dtype, but got {coords.dtype}. Convert them.")

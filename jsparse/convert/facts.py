@@ -1,13 +1,13 @@
 """Measured facts about the entries of a matrix, and the prices of A X in several formats that follow from them.
 
-The decision between formats may take no longer than a conversion, so nothing is planned for it. A price is the
-number of multiply-adds of a product of csr that would take as long:
+The decision between formats may take no longer than a conversion, so nothing is planned for it. A price is the number
+of multiply-adds that a csr product would compute in the same time:
 
     elements · share · (ENTRY + n)  +  rows visited · ROW  +  rows · n · WRITE        for n columns of X
 
-The constants are rounded, and chosen by hand: they follow times that were measured on two cores of an AMD EPYC, beside
-other load, for matrices of 10⁵ to 10⁶ entries in 1,000 to 130,000 rows. `benchmarks/formats.py` compares the
-choice with times.
+The constants are rounded, and chosen by hand: they follow times that were measured on two cores of an AMD EPYC, under
+other load, for matrices of 10⁵ to 10⁶ entries in 1,000 to 130,000 rows. `benchmarks/formats.py` compares the choice
+with times.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from jsparse.formats.levels import is_dense_cheap
 
 SIDES = (4, 8, 16, 32, 3)  # of square blocks; blocks of a power of two are filled at most as well as smaller ones
 SAMPLE, STRIP, LEAST_STRIPS, MOST_STRIPS = 4096, 96, 6, 24  # entries, rows of a strip: a multiple of all sides, strips
-FILLED = 0.8  # the least share of entries in a block that is filled well
+FILLED = 0.8  # the minimum share of entries in a block that is filled well
 LEAST_SHARE, LEAST_INSIDE = 0.25, 0.2  # if blocks are filled less, larger ones are not measured
 
-ENTRY = 6.0  # an entry of csr, beside its multiply-adds
+ENTRY = 6.0  # an entry of csr, without its multiply-adds
 ROW, ROW_OF_VECTOR = 4.0, 50.0  # a row that is visited, for several columns and for one
 WRITE, FRESH, CACHED_BYTES = 1.0, 8.0, 1 << 22  # an element of the result; the same beyond this size, in new pages
 ADD = 4.0  # an element of the result to which another part is added: it is read, and its pages exist
@@ -51,7 +51,7 @@ class Fill:
     Attributes:
         side: the rows and columns of a block.
         share: the share of the blocks' elements that are entries.
-        inside: the share of the entries that lie in blocks which are filled well.
+        inside: the share of the entries that are in well-filled blocks.
     """
 
     side: int

@@ -86,7 +86,7 @@ def from_jax_sparse(
 
 
 def _check_structure(x: Any, compressed: bool) -> None:
-    """Check that the arrays of a BCOO or BCSR fit each other, since anyone may have replaced or overwritten them.
+    """Check that the arrays of a BCOO or BCSR fit each other, because anyone may have replaced or overwritten them.
 
     Coordinates out of range are legal, and so are entries after a BCSR's last pointer.
 
@@ -98,13 +98,13 @@ def _check_structure(x: Any, compressed: bool) -> None:
         dtype = getattr(getattr(x, name), "dtype", None)
         if not is_integer(dtype):
             raise PatternError(
-                f"Expected {name} of a {kind} to be an array of integers, but its dtype is {dtype}. Make it anew."
+                f"Expected {name} of a {kind} to be an array of integers, but its dtype is {dtype}. Make it again."
             )
     lead = x.indices.ndim - (1 if compressed else 2)
     sparse = 2 if compressed else x.indices.shape[-1] if lead >= 0 else 0
     if lead < 0 or lead + sparse > len(sizes):
         raise PatternError(
-            f"Expected indices of a {kind} with its dimensions, but their shape is {x.indices.shape}. Make it anew."
+            f"Expected indices of a {kind} with its dimensions, but their shape is {x.indices.shape}. Make it again."
         )
     count = x.indices.shape[lead]
     shapes = {"data": (count, *sizes[lead + sparse :]), "indices": x.indices.shape[lead:]}
@@ -115,8 +115,8 @@ def _check_structure(x: Any, compressed: bool) -> None:
         alike = all(n in (1, size) for n, size in zip(shape[:lead], sizes, strict=False))
         if shape[lead:] != expected or not alike:
             raise PatternError(
-                f"Expected {name} of a {kind} to have shape {shorten((*sizes[:lead], *expected))}, but it has "
-                f"{shape}. Make it anew."
+                f"Expected {name} of a {kind} to have shape {shorten((*sizes[:lead], *expected))}, but it has {shape}. "
+                "Make it again."
             )
     if compressed and not isinstance(x.indptr, jax.core.Tracer):
         pointers, wrong = np.asarray(x.indptr), ""
@@ -129,7 +129,7 @@ def _check_structure(x: Any, compressed: bool) -> None:
             wrong = f"to lead from 0 to at most its {count:,} entries, but it leads from {pointers[..., 0].max()} to "
             wrong += f"{pointers[..., -1].max()}"
         if wrong:
-            raise PatternError(f"Expected indptr of a {kind} {wrong}. Make it anew.")
+            raise PatternError(f"Expected indptr of a {kind} {wrong}. Make it again.")
 
 
 def _csr_coordinates(columns: Array, pointers: Array) -> Array:

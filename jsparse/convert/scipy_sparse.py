@@ -32,7 +32,7 @@ def from_scipy(x: Any, format: Format, dtype: np.dtype | None = None) -> tuple[P
     and duplicates are summed, without rounding before the caller converts the sums to `dtype`.
 
     Raises PatternError if the index arrays and the data of `x` do not fit each other, and locates the fault in one of
-    them; DTypeError if the values are no numbers.
+    them; DTypeError if the values are not numbers.
     """
     shape = parse_shape(x.shape, format)
     try:
@@ -83,7 +83,7 @@ def blocks_from_scipy(
 
 def _wrong(x: Any, error: PatternError) -> PatternError:
     kind = f"{type(x).__name__} of shape {shorten(x.shape)}"
-    return PatternError(f"{error} This {kind} is not as scipy.sparse describes it: make it anew.")
+    return PatternError(f"{error} This {kind} does not follow scipy.sparse's definition: make it again.")
 
 
 def static_or_blocks(tensor: SparseTensor, where: str) -> SparseTensor:
@@ -93,7 +93,7 @@ def static_or_blocks(tensor: SparseTensor, where: str) -> SparseTensor:
     """
     check_leaves(tensor, f"A in {where}")
     if isinstance(tensor.values, jax.core.Tracer):
-        raise DTypeError(f"Expected known values, but {tensor!r} has traced ones. Convert outside jit.")
+        raise DTypeError(f"Expected known values, but {tensor!r} has traced values. Convert it outside jit.")
     check_local(tensor.values, f"the values of A in {where}")
     tensor = tensor.static()
     if isinstance(tensor, ComposedTensor):
@@ -134,6 +134,6 @@ def to_scipy(tensor: SparseTensor) -> sparray:
         return sparse.coo_array((values, tuple(tensor.pattern.to_coords())), shape=tensor.shape)
     except (TypeError, ValueError) as error:
         raise ShapeError(
-            f"Expected a matrix for scipy.sparse {version('scipy')}, or from 1.15 on a tensor of one dimension or "
-            f"more, but the tensor has shape {tensor.shape}. Use to_coords()."
+            f"Expected a matrix for scipy.sparse {version('scipy')}, or from 1.15 on a tensor with at least one "
+            f"dimension, but the tensor has shape {tensor.shape}. Use to_coords()."
         ) from error

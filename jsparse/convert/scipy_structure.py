@@ -1,10 +1,10 @@
-"""Arrays and matrices of scipy.sparse: how they are recognized, and how their parts are read and checked.
+"""How scipy.sparse arrays and matrices are recognized, and how their parts are read and checked.
 
 The parts of an array are its index arrays and its values. scipy.sparse is slow to load, so it is imported only when it
 is needed.
 
-Parts are checked before any conversion of scipy runs. The conversions of scipy trust the index arrays, which anyone may
-have overwritten, and can crash the process if the arrays are wrong.
+Parts are checked before any SciPy conversion runs. SciPy's conversions trust the index arrays, which anyone may have
+overwritten, and can crash the process if the arrays are wrong.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import numpy as np
 from jsparse.base import _native
 from jsparse.base.arrays import host_array, native, parse_dtype
 from jsparse.base.dataclass import dataclass
-from jsparse.errors import PatternError, shorten
+from jsparse.errors import PatternError, named_type, shorten
 from jsparse.formats.build import index_dtype
 
-_UNSORTED = 4  # the bit of `_native.faults` for entries out of order or repeated, which is no error here
+_UNSORTED = 4  # the bit of `_native.faults` for entries out of order or repeated, which is not an error here
 
 _Entries = tuple[Sequence[np.ndarray], np.ndarray]  # coordinates by dimension, and values
 
@@ -65,8 +65,8 @@ class Compressed:
         count = int(pointers[-1])
         if not 0 <= count <= min(len(coordinates), len(values)):
             raise PatternError(
-                f"Expected the last of indptr to be a number of entries that indices ({len(coordinates):,}) and data "
-                f"({len(values):,}) have, but it is {count}."
+                f"Expected the last element of indptr to be a number of entries that indices ({len(coordinates):,}) "
+                f"and data ({len(values):,}) have, but it is {count}."
             )
         dtype = np.int32 if pointers.dtype == coordinates.dtype == np.int32 else np.int64
         pointers = np.require(pointers, dtype, ["C", "A"])
@@ -108,7 +108,8 @@ def _of_coo(x: Any, shape: Sequence[int]) -> _Entries:
     for dim, row in enumerate(rows):
         if len(row) != len(values):
             raise PatternError(
-                f"Expected as many coordinates as values, but coords[{dim}] has {len(row):,} and data {len(values):,}."
+                f"Expected the same number of coordinates and values, but coords[{dim}] has {len(row):,} and data "
+                f"{len(values):,}."
             )
     return rows, values
 
@@ -204,7 +205,7 @@ def _vector(x: Any, name: str) -> np.ndarray:
 
 
 def _numbers(x: Any, ndim: int) -> np.ndarray:
-    array = host_array(getattr(x, "data", None), f"an array of numbers as data of a {type(x).__name__}")
+    array = host_array(getattr(x, "data", None), f"an array of numbers as data of {named_type(x)}")
     if array.ndim != ndim:
         raise PatternError(f"Expected data of {ndim} dimensions, but it has shape {shorten(array.shape)}.")
     return array
@@ -214,7 +215,9 @@ def _integers_from(numbers: Iterable[Any], name: str) -> np.ndarray:
     try:
         return np.fromiter(map(operator.index, numbers), np.int64)
     except (TypeError, OverflowError) as error:
-        raise PatternError(f"Expected {name} to hold integers, but one is none: {shorten(error)}.") from error
+        raise PatternError(
+            f"Expected {name} to hold integers, but one element is not an integer: {shorten(error)}."
+        ) from error
 
 
 def _numbers_from(numbers: Iterable[Any], dtype: np.dtype) -> np.ndarray:
@@ -222,11 +225,11 @@ def _numbers_from(numbers: Iterable[Any], dtype: np.dtype) -> np.ndarray:
     try:
         return np.fromiter(numbers, parsed)
     except (TypeError, ValueError, OverflowError) as error:
-        raise PatternError(f"Expected values of {parsed}, but one is none: {shorten(error)}.") from error
+        raise PatternError(f"Expected values of {parsed}, but one value is not: {shorten(error)}.") from error
 
 
 def is_scipy(x: object) -> bool:
-    """Whether `x` is a sparse array or matrix of scipy. The check does not import scipy."""
+    """Whether `x` is a SciPy sparse array or matrix. The check does not import SciPy."""
     loaded = sys.modules.get("scipy.sparse")
     return loaded is not None and bool(loaded.issparse(x))
 

@@ -1,8 +1,8 @@
 """How values move between plain patterns and the slots of compositions.
 
 Relayouts move the values of a plain pattern to the levels of the outer pattern and of the blocks, where each digit of a
-coordinate has a dimension of its own, and on to the slots. So conversions are linear, and their derivatives are
-conversions back.
+coordinate has its own dimension, and on to the slots. So conversions are linear, and their derivatives are conversions
+back.
 """
 
 from __future__ import annotations

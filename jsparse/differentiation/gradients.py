@@ -37,9 +37,9 @@ def grad(
         >>> dA = jsparse.grad(lambda A: (A @ x).sum())(A)
 
     The gradient of a SparseTensor, anywhere in the pytree of an argument, is a SparseTensor on the same pattern, and 0
-    in padding. Sparse matrices of JAX (BCOO, BCSR) have gradients of their kind on the same indices. A pattern is not
-    differentiated: the gradient has the pattern itself in its place. A gradient with a dynamic pattern is marked: one
-    of its leaves, an index array, raises an error in arithmetic. So an optimizer or a norm that is mapped over all
+    in padding. JAX's sparse matrices (BCOO, BCSR) have gradients of their own kind on the same indices. A pattern is
+    not differentiated: the gradient has the pattern itself in its place. A gradient with a dynamic pattern is marked:
+    one of its leaves, an index array, raises an error in arithmetic. So an optimizer or a norm that is mapped over all
     leaves does not compute with coordinates by mistake. Apply it to `jsparse.values(gradient)`, or with
     `jsparse.optax.values_only`. `A.with_values(gradient.values)` is a tensor without the mark.
 
@@ -61,7 +61,7 @@ def grad(
         argnums: the indices of the positional arguments to differentiate.
         has_aux: as in `jax.grad`.
         rows: which leaves, of shape (rows, ...), are tables that get gradients of rows: a tree of bools that is a
-            prefix of the argument, or a function of the argument that returns such a tree, like a mask of Optax. For a
+            prefix of the argument, or a function of the argument that returns such a tree, like an Optax mask. For a
             sequence of `argnums` it is a prefix, or a function, of the tuple of these arguments.
         repeated: "sum", or "mean" to divide the gradient of each row by how often the call looks up the row.
         options: `holomorphic` and `allow_int` of `jax.grad`.
@@ -70,9 +70,8 @@ def grad(
     (i : compressed, j : dense), with a capacity for all ids.
 
     Raises ShapeError if a call lacks an argument of `argnums`, if `rows` names a leaf that is not a table, for another
-    `repeated` and for "mean" without `rows`,
-    NotYetSupportedError if `fun` reads such a table in another way than by looking up rows, TypeError as `jax.grad`
-    does (for example for integer values).
+    `repeated` and for "mean" without `rows`, NotYetSupportedError if `fun` reads such a table in any other way than by
+    looking up rows, TypeError as `jax.grad` does (for example for integer values).
     """
     differentiated = value_and_grad(fun, argnums, has_aux, rows=rows, repeated=repeated, **options)
 
@@ -197,7 +196,7 @@ def _restore_objects(x: Any, of_gradients: bool = False) -> Any:
 
 
 def _is_table(rows: Any, argument: Any) -> list[bool]:
-    """Return for each leaf of an argument whether it is to get a gradient of rows. A SparseTensor is one leaf."""
+    """Return for each leaf of an argument whether it should get a gradient of rows. A SparseTensor is one leaf."""
     prefix = rows(argument) if callable(rows) else rows
     try:
         whole = jax.tree.map(
@@ -205,16 +204,16 @@ def _is_table(rows: Any, argument: Any) -> list[bool]:
         )
     except ValueError as error:
         raise ShapeError(
-            f"Expected rows= to be a tree of bools that is a prefix of the argument, or a function that gives one, but "
-            f"got {short_repr(prefix)}: {shorten(error, 200)}"
+            "Expected rows= to be a tree of bools that is a prefix of the argument, or a function that returns such a "
+            f"tree, but got {short_repr(prefix)}: {shorten(error, 200)}"
         ) from error
     flags, leaves = jax.tree.leaves(whole), jax.tree.leaves(argument, is_leaf=_is_sparse)
     for flag, leaf in zip(flags, leaves, strict=True):
         if not isinstance(flag, bool | np.bool_):
-            raise ShapeError(f"Expected bools in rows=, but got {short_repr(flag)}. True stands for a table.")
+            raise ShapeError(f"Expected bools in rows=, but got {short_repr(flag)}. True marks a table.")
         if flag and (_is_sparse(leaf) or np.ndim(leaf) == 0):
             raise ShapeError(
-                f"Expected a table (rows, ...) where rows= is True, but got {short_repr(leaf)}. Give False for it: "
+                f"Expected a table (rows, ...) where rows= is True, but got {short_repr(leaf)}. Pass False for it: "
                 "its gradient has no rows."
             )
     return [bool(flag) for flag, leaf in zip(flags, leaves, strict=True) if not isinstance(leaf, DynamicPattern)]
@@ -224,6 +223,6 @@ def _argument_index(n: int, args: Sequence[Any]) -> int:
     if not -len(args) <= n < len(args):
         raise ShapeError(
             f"Expected argnums to name some of the {len(args)} positional arguments, but got {n}. Pass numbers from 0 "
-            f"to {len(args) - 1}, and these arguments by position."
+            f"to {len(args) - 1}, and pass these arguments by position."
         )
     return n % len(args)

@@ -50,8 +50,8 @@ def arrays(values: Sequence[Value], what: str) -> list[jax.Array]:
     for x in values:
         if isinstance(x, Table):
             raise NotYetSupportedError(
-                f"Expected a table whose gradient is to have rows to be looked up only, but {what} returns it. Return "
-                "the rows that are looked up, or leave the table out of rows=."
+                f"Expected a function that only looks up rows of a table whose gradient should have rows, but {what} "
+                "returns the table. Return the rows that are looked up, or leave the table out of rows=."
             )
     return [x if isinstance(x, jax.Array) else jnp.asarray(x) for x in values]
 
@@ -116,7 +116,7 @@ def interpret_scan(equation: Equation, reader: RowReader, *inputs: Value) -> lis
 def interpret_branches(equation: Equation, reader: RowReader, which: Value, *inputs: Value) -> list[Value]:
     """Run one branch in `jax.lax.switch`.
 
-    Each lookup in a branch that does not run is recorded as index -1, which is no row.
+    Each lookup in a branch that does not run is recorded as index -1, which is not a row.
     """
     branches = equation.params["branches"]
     tables: list[list[int]] = [[] for _ in branches]

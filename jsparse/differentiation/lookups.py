@@ -1,9 +1,9 @@
 """Rules of the primitives that look up rows of a table, and of the primitives that act on each row separately.
 
-A rule does not know the place of a row, its index in `table.rows`. It asks the `RowReader` of the table, and each of
-two passes has its own, so the same rules serve both. The first pass records which rows of the complete table are read.
-The second pass evaluates the function on these rows only, and there a row's place is its index among the recorded rows.
-Places increase with row indices, so sorted and distinct coordinates remain sorted and distinct.
+A rule does not know the place of a row, its index in `table.rows`. It asks the `RowReader` of the table. Each of the
+two passes has its own reader, so the same rules serve both passes. The first pass records which rows of the complete
+table are read. The second pass evaluates the function on these rows only, and there a row's place is its index among
+the recorded rows. Places increase with row indices, so sorted and distinct coordinates remain sorted and distinct.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from jsparse.sparsification.equation import Equation
 def whole(equation: Equation, *_: object) -> Never:
     """Raise NotYetSupportedError for an operation that reads a table in another way than by looking up rows."""
     raise equation.not_supported(
-        "reads a table whose gradient is to have rows, but not by looking up rows",
-        "Look up rows, table[ids]; or leave the table out of rows=, so that its gradient is an array.",
+        "reads a table whose gradient should have rows, but does not look up rows",
+        "Look up rows with table[ids], or leave the table out of rows=, so that its gradient is an array.",
     )
 
 
@@ -204,7 +204,7 @@ def _walk_of_places(
 
 
 def _without_padding(format: Format, arrays: Sequence[jax.Array], n: int) -> jax.Array:
-    """Return the n-th index array of a dynamic pattern, the coordinates of a level. Padding, which is no row, is -1."""
+    """Return the n-th index array of a dynamic pattern: the coordinates of a level, with -1 in padding."""
     level = format.arrays[n][0]
     above = [m for m, (other, role) in enumerate(format.arrays) if role == "pointers" and other <= level]
     if not above:  # a position for each coordinate of the levels above: there is no padding

@@ -1,12 +1,12 @@
 """Gradients of rows: gradients of tables, with a compressed level for rows and dense levels for other dimensions.
 
-The cotangent of an array has its shape. So the loss is traced to a jaxpr, which `interpret` evaluates twice. A table is
-a value of its own kind there (`table.Table`), and `lookups` has a rule for each primitive that looks up its rows. The
-first pass notes the numbers of the rows, and computes only what these depend on. The numbers are sorted, without
-repetitions, by the routine that assembles patterns, and these rows are gathered. In the second pass a table has these
-rows alone, and the number of a row is replaced by its place among them: JAX differentiates with respect to the rows.
-Places are in the order of numbers, so an einsum on a pattern whose coordinates name rows is the same einsum on the
-pattern of places. Loops and branches return the numbers from their bodies as further results.
+The cotangent of an array has its shape. So the loss is traced to a jaxpr, which `interpret` evaluates twice. There, a
+table is a special kind of value (`table.Table`), and `lookups` has a rule for each primitive that looks up its rows.
+The first pass notes the numbers of the rows, and computes only the values on which these numbers depend. The numbers
+are sorted, without repetitions, by the routine that assembles patterns, and these rows are gathered. In the second pass
+a table has only these rows, and the number of a row is replaced by its place among them: JAX differentiates with
+respect to the rows. Places are in the order of numbers, so an einsum on a pattern whose coordinates name rows is the
+same einsum on the pattern of places. Loops and branches return the numbers from their bodies as additional results.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class RowReader:
         self.ids: list[jax.Array] = []
 
     def inside(self) -> RowReader:
-        """Make a new reader for the jaxpr of a loop, branch or checkpoint, since traced indices must not leave it."""
+        """Make a new reader for the jaxpr of a loop, branch or checkpoint, because traced indices must not leave it."""
         return RowReader()
 
     def note(self, tables: Sequence[int], ids: Iterable[jax.Array]) -> None:

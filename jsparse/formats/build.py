@@ -218,8 +218,8 @@ def without_memory(error: MemoryError, format: Format, shape: Sequence[int]) -> 
     if parents < _MANY_POINTERS:
         return error
     return PatternError(
-        f"Expected enough memory for the index arrays of {shorten(format)} of shape {shorten(tuple(shape))}, but "
-        f"there is too little for the {parents:,} pointers below its dense levels. {_COMPRESSED}"
+        f"Expected enough memory for the index arrays of {shorten(format)} of shape {shorten(tuple(shape))}, but there "
+        f"is too little for the {parents:,} pointers below its dense levels. {_COMPRESSED}"
     )
 
 

@@ -1,13 +1,14 @@
-"""Composed formats: values in slots of their own, and a plain pattern that says where the slots belong.
+"""Composed formats: values in separate slots, and a plain pattern that says where the slots belong.
 
     A[b·I + a, c·J + e] = Σ_s K(I, J, s) · V[s, a, e]
 
-I, a are digits of a row, J, e digits of a column. The outer pattern K is a plain pattern of the leading digits, and V
-has a slot of b · c numbers for each of its entries. If slots are not the entries of K in their order, K has one more
-level, which stores the number of each entry's slot. A slot that no entry has is padding, and nothing reads it.
+I and a are the digits of a row, J and e the digits of a column. The outer pattern K is a plain pattern of the leading
+digits, and V has a slot of b · c numbers for each of its entries. If slots are not the entries of K in their order, K
+has one more level, which stores the number of each entry's slot. A slot that no entry has is padding, and nothing reads
+it.
 
-A format is given by its blocks, which say what the digits are, and by a rule of slots. SparseTIR's composable formats
-(Ye et al., 2023) and the formats of fixed length of Insum (Won et al., 2026) are of this form.
+A format consists of its blocks, which define the digits, and of a rule for slots. SparseTIR's composable formats (Ye et
+al., 2023) and the formats of fixed length of Insum (Won et al., 2026) are of this form.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class SlotRule(ABC):
 
     @property
     def column_parts(self) -> int:
-        """Into how many ranges the innermost dimension is divided. Each part of a row is a row of its own."""
+        """Into how many ranges the innermost dimension is divided. Each part of a row is a separate row."""
         return 1
 
     @property
@@ -60,8 +61,8 @@ class SlotRule(ABC):
     def starts(self, lengths: Array) -> tuple[Array, int | jax.Array]:
         """Return the first slot of each parent, which has `lengths` entries, and the number of all slots.
 
-        Both arrays have the shape (parents,). Starts of known lengths are int64, since there may be more slots than an
-        index dtype counts. If lengths are traced, so is the number, which exceeds all slots if entries do not fit.
+        Both arrays have the shape (parents,). Starts of known lengths are int64, because there may be more slots than
+        an index dtype counts. If lengths are traced, so is the number, which exceeds all slots if entries do not fit.
         Raises PatternError for known entries that do not fit.
         """
         number = self.numbers[-1] or self._choose(np.asarray(lengths))
@@ -95,7 +96,7 @@ class Width(SlotRule):
             row, longest = int(too_long[0]), int(lengths.max())
             raise PatternError(
                 f"Expected at most {width:,} entries in each row for the format ell({width}), but row {row:,} has "
-                f"{int(lengths[row]):,}. Use ell({longest}), or hyb or group_coo, whose rows differ in length."
+                f"{int(lengths[row]):,}. Use ell({longest}), or hyb or group_coo, whose rows may differ in length."
             )
         return np.arange(len(lengths), dtype=np.int64) * width, total
 

@@ -67,11 +67,11 @@ def radix_fault(levels: Sequence[DigitLevel], names: Sequence[str]) -> tuple[int
             shown = level.expression(name)
             if level.stride != stride:
                 if n == numbers[0]:
-                    return n, f"Expected a level of {name} mod {level.stride} beside {shown}, but there is none"
+                    return n, f"Expected a level of {name} mod {level.stride} as well as {shown}, but there is none"
                 wanted = replace(level, stride=stride).expression(name)
                 return n, f"Expected {wanted} above {name} mod {stride}, but got {shown}"
             if level.size is None and n != numbers[-1]:
-                return n, f"Expected mod in all levels of {name} but one, but got {shown} twice"
+                return n, f"Expected mod in all levels of {name} except one, but got {shown} twice"
             stride *= level.size or 1
         if levels[numbers[-1]].size is not None:
             last = levels[numbers[-1]].expression(name)
@@ -86,7 +86,7 @@ class Blocks:
     The space of levels has one dimension for each level: level n stores its dimension n. There, every tensor in this
     format is a tensor in a plain format.
 
-    Raises FormatError if the digits of a dimension are no mixed radix, or a dimension has no level.
+    Raises FormatError if the digits of a dimension are not mixed radix, or a dimension has no level.
     """
 
     levels: tuple[DigitLevel, ...]

@@ -28,7 +28,7 @@ class PatternType(Levelled):
 
     Attributes:
         derived: the types of the transposed indices, the same entries in other storage orders, for the scheduler.
-            Elsewhere they are beside the type.
+            Elsewhere they are kept separately from the type.
     """
 
     shape: tuple[int, ...]
@@ -186,7 +186,7 @@ def in_use(type_: PatternType, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray
         if positions > capacity:
             raise PatternError(
                 f"Expected at most {capacity:,} positions in the level of dimension {level.dim}, the capacity for "
-                f"nse={type_.nse:,}, but there are {positions:,}. Give a larger nse."
+                f"nse={type_.nse:,}, but there are {positions:,}. Pass a larger nse."
             )
         roles = zip(level.kind.arrays, of_level, strict=True)
         kept += [array[: array_length(role, parents, positions)] for role, array in roles]

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, Literal, TypeAlias, overload
 
 from jsparse.base.dataclass import dataclass
-from jsparse.errors import FormatError, NotYetSupportedError, short_repr, shorten
+from jsparse.errors import FormatError, NotYetSupportedError, named_type, short_repr, shorten
 from jsparse.formats.composed import FORMS, ComposedFormat, find_format
 from jsparse.formats.digits import Blocks, DigitLevel
 from jsparse.formats.levels import DENSE, SINGLETON, Level, check_dimensions, dimension_name
@@ -22,7 +22,7 @@ AUTO = "auto"  # stands for the format that is chosen by the entries of a tensor
 _KNOWN = f"{', '.join((*NAMES, *FORMS))}, or a notation such as '(i, j) -> (j : dense, i : compressed)'"
 
 
-_once = functools.lru_cache(maxsize=1024)  # one result for all equal formats, since eager calls make new ones
+_once = functools.lru_cache(maxsize=1024)  # one result for all equal formats, because eager calls make new ones
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -107,12 +107,12 @@ class Format:
         if isinstance(spec, str):
             return _of_text(spec, ndim)
         if not isinstance(spec, ComposedFormat):
-            raise FormatError(f"Expected a format to be {_KNOWN}, or a Format, but got a {type(spec).__name__}.")
+            raise FormatError(f"Expected a format to be {_KNOWN}, or a Format, but got {named_type(spec)}.")
         return _of_rank(spec, ndim)
 
     @staticmethod
     def plain(spec: "Format | ComposedFormat | str", ndim: int) -> "Format":
-        """The format that `spec` denotes, as `of` gives it, for operations that make no composed tensors.
+        """The format that `spec` denotes, as `of` does, for operations that do not make composed tensors.
 
             >>> jsparse.Format.plain("csr", 2) == jsparse.Format.of("csr", 2)
             True
@@ -134,7 +134,7 @@ class Format:
         >>> jsparse.Format.dense(2, order=(1, 0)).notation
         '(i, j) -> (j : dense, i : dense)'
 
-        Raises FormatError if `order` is no permutation.
+        Raises FormatError if `order` is not a permutation.
         """
         return Format(tuple(Level(DENSE, dim) for dim in (range(ndim) if order is None else order)))
 
@@ -263,7 +263,7 @@ class Format:
         >>> jsparse.Format.of("csr", 2).transposed((1, 0)).name
         'csc'
 
-        Raises FormatError if `axes` is no permutation.
+        Raises FormatError if `axes` is not a permutation.
         """
         return _transposed(self, permutation(axes, self.ndim))
 
@@ -323,7 +323,8 @@ def _of_text(text: str, ndim: int) -> Format | ComposedFormat:
 def _by_name(name: str, arguments: str | None, ndim: int) -> Format | ComposedFormat:
     if name == AUTO:
         raise FormatError(
-            "Expected a format, but got auto, which is chosen by the entries of a tensor. Write A.asformat('auto'), "
+            "Expected a format, but got auto, which looks at the entries of a tensor to choose one. Write "
+            "A.asformat('auto'), "
             "jsparse.asarray(x, format='auto'), or out_format='auto' in einsum and evaluate."
         )
     composed = find_format(name, arguments, ndim)
@@ -339,7 +340,7 @@ def _by_name(name: str, arguments: str | None, ndim: int) -> Format | ComposedFo
 def _of_rank(format: Format | ComposedFormat, ndim: int) -> Format | ComposedFormat:
     if format.ndim != ndim:
         raise FormatError(
-            f"Expected a format of {ndim} dimensions, like the tensor, but {shorten(format)} has {format.ndim}."
+            f"Expected a format with {ndim} dimensions, like the tensor, but {shorten(format)} has {format.ndim}."
         )
     if isinstance(format, ComposedFormat):
         digit_format(format.blocks.levels).check_storable()

@@ -1,4 +1,4 @@
-"""What patterns and the types of patterns have in common, and what patterns with known index arrays answer."""
+"""The properties that patterns share with types of patterns, and the answers of patterns with known index arrays."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Levelled:
         >>> A.pattern.transposed((1, 0)).format.name
         'csc'
 
-        Raises FormatError if `axes` is no permutation.
+        Raises FormatError if `axes` is not a permutation.
         """
         axes = permutation(axes, self.ndim)
         if axes == tuple(range(self.ndim)):
@@ -91,7 +91,7 @@ class Levelled:
 
 
 class KnownArrays(Levelled):
-    """A pattern whose index arrays are known while a program is traced: they are no operands, and have no padding.
+    """A pattern whose index arrays are known while a program is traced: they are not operands, and have no padding.
 
     Dynamic patterns answer the same questions (`tensor.dynamic_pattern`), so code that asks these serves both.
     """
@@ -111,18 +111,18 @@ class KnownArrays(Levelled):
 
     @property
     def type(self) -> Self:
-        """What a program knows of the pattern when it is traced: all of it. Of a dynamic pattern it knows a type."""
+        """Everything: a program knows the pattern when it is traced. Of a dynamic pattern it knows only the type."""
         return self
 
     def operands(self) -> tuple[()]:
-        """The operands of the einsum primitive for this pattern: none, since programs contain the index arrays."""
+        """The operands of the einsum primitive for this pattern: none, because programs contain the index arrays."""
         return ()
 
     def validate(self) -> None:
-        """Do nothing, since index arrays are checked when a pattern is made, and nobody can change them."""
+        """Do nothing, because index arrays are checked when a pattern is made, and nobody can change them."""
 
     def in_use(self, values: T, other: complex = 0) -> T:  # there is no padding to replace
-        """Return the values, since every slot is in use."""
+        """Return the values, because every slot is in use."""
         return values
 
     def mask_invalid(self, values: T) -> T:
@@ -130,11 +130,11 @@ class KnownArrays(Levelled):
         return values
 
     def poison(self, x: T) -> T:
-        """Return `x`, since the pattern has not overflowed."""
+        """Return `x`, because the pattern has not overflowed."""
         return x
 
     def guard_overflow(self, x: T) -> tuple[T, Self]:
-        """Return `x` and this pattern, since it has not overflowed."""
+        """Return `x` and this pattern, because it has not overflowed."""
         return x, self
 
     def ordinary(self) -> Self:

@@ -321,8 +321,8 @@ def check_dimensions(ndim: int) -> None:
     """Raise FormatError for more dimensions than a tensor may have."""
     if ndim > MOST_DIMENSIONS:
         raise FormatError(
-            f"Expected a tensor of at most {MOST_DIMENSIONS} dimensions, the limit of numpy, but got {ndim:,}. "
-            "Flatten some."
+            f"Expected a tensor of at most {MOST_DIMENSIONS} dimensions, the limit of NumPy, but got {ndim:,}. Flatten "
+            "some."
         )
 
 

@@ -52,7 +52,7 @@ def levels_of_name(name: str, ndim: int) -> tuple[Level, ...]:
         return _MATRICES[name]
     if ndim < 1:
         raise FormatError(
-            f"Expected at least 1 dimension for the format {name}, but the tensor has none. Give no format."
+            f"Expected at least 1 dimension for the format {name}, but the tensor has none. Leave out the format."
         )
     if name != "coo" or ndim == 1:
         return _all_compressed(ndim)

@@ -148,7 +148,7 @@ class Pattern(Owned, KnownArrays, SetOperators):
             array([1, 0])
 
         `coords` are integers of shape (ndim, n), of any dtype and in any order. Entries with equal coordinates share a
-        slot. The slots are an array (n,) of int64. Raises PatternError for coordinates that are no integers, have the
+        slot. The slots are an array (n,) of int64. Raises PatternError for coordinates that are not integers, have the
         wrong shape or are out of bounds, and FormatError if a unique level above a singleton would have to repeat a
         coordinate.
         """
@@ -290,7 +290,7 @@ class Pattern(Owned, KnownArrays, SetOperators):
         check_static(symbol, other, Pattern)
         if other.shape != self.shape:
             raise ShapeError(
-                f"Expected patterns of one shape at both sides of {symbol}, but got {self.shape} and {other.shape}."
+                f"Expected patterns of equal shape on both sides of {symbol}, but got {self.shape} and {other.shape}."
             )
         operands = (PatternArrays(pattern.shape, pattern.format, pattern.arrays) for pattern in (self, other))
         result = combine(KEPT[symbol], *operands)
@@ -328,7 +328,7 @@ class Pattern(Owned, KnownArrays, SetOperators):
 def _restored(shape: tuple[int, ...], format: Format, dtype: str, vectors: tuple[bytes, ...], digest: str) -> Pattern:
     """Make a pattern from its pickle. `vectors` are the index arrays as bytes (see `jsparse.tensor.pickled_arrays`).
 
-    This is a plain function, since cloudpickle pickles a class method by value, together with this module's lock.
+    This is a plain function, because cloudpickle pickles a class method by value, together with this module's lock.
     Raises PatternError if the arrays differ from the pickled arrays.
     """
     if dtype not in ("int32", "int64"):
@@ -336,7 +336,8 @@ def _restored(shape: tuple[int, ...], format: Format, dtype: str, vectors: tuple
     pattern = Pattern.of_arrays(shape, format, [np.frombuffer(vector, dtype).copy() for vector in vectors])
     if digest != pattern.digest:
         raise PatternError(
-            f"Expected the index arrays that were pickled, but those of {pattern!r} differ: the data was changed or "
+            f"Expected the index arrays that were pickled, but the index arrays of {pattern!r} differ: the data was "
+            "changed or "
             "damaged. Pickle the tensor again."
         )
     return pattern

@@ -48,7 +48,7 @@ class Progressions:
         total = self.total()
         check_memory(
             2 * total * dtype.itemsize,
-            f"the making of a pattern with {total:,} stored coordinates",
+            f"making a pattern with {total:,} stored coordinates",
             "A pattern with one run in each row stores no coordinates with format=jsparse.pattern.RUNS.",
         )
         return self._pointers(dtype), self._coordinates(total, dtype)

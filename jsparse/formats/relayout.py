@@ -31,7 +31,7 @@ class Relayout(Owning):
     Forward, `out[q] = values[gather[q]]` maps (source.nse,) to (target.nse,). Target slots that the source lacks are
     fill: there, `gather[q]` is -1 and `out[q]` is 0. The inverse, `out[p] = values[scatter[p]]`, maps (target.nse,) to
     (source.nse,): it undoes the forward movement and drops the fill. The inverse is also the transpose of the forward
-    movement, since each slot of the source moves to exactly one slot of the target.
+    movement, because each slot of the source moves to exactly one slot of the target.
 
     A relayout is immutable, and compared and hashed by its patterns and digits. Raises ShapeError if the shapes differ,
     and PatternError, at the first use of an array, if the target lacks an entry of the source.
@@ -271,7 +271,7 @@ def find_determined_levels(pattern: Levelled, order: Sequence[int]) -> tuple[boo
 
 
 def _keys(pattern: Levelled) -> list[frozenset[int]]:
-    """Sets of dimensions in which no two entries have the same coordinates. Of a dynamic pattern only its format says
+    """Sets of dimensions in which no two entries have the same coordinates. For a dynamic pattern, only its format says
     something about them."""
     levels = pattern.format.levels[: pattern.format.ndim - pattern.format.trailing_dense]
     keys: list[frozenset[int]] = []

@@ -1,4 +1,4 @@
-"""Static patterns, types of dynamic patterns and composed formats as bytes or JSON values, and no code."""
+"""Static patterns, types of dynamic patterns and composed formats as bytes or JSON values that contain no code."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def read_pattern(data: bytes) -> Pattern:
         arrays = [joined[start:end].astype(header["dtype"]) for start, end in pairwise(bounds)]
         pattern = Pattern.of_arrays(shape, Format.plain(header["format"], len(shape)), arrays)
         if pattern.digest != header["digest"]:
-            raise PatternError("the index arrays are not those of the digest")
+            raise PatternError("the index arrays do not match the digest")
     except _FAULTS as error:
         raise _damage_error(error) from error
     return pattern

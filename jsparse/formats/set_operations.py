@@ -80,7 +80,8 @@ class PatternArrays:
         check_memory(
             self.nse * dtype.itemsize * len(self.shape),
             f"the coordinates of the {self.nse:,} entries of a pattern",
-            "Of patterns in the format jsparse.pattern.RUNS with one run in each row of the result none are made.",
+            "If both patterns are in the format jsparse.pattern.RUNS, and each row of the result has one run, no "
+            "coordinates are made.",
         )
         return coordinate_rows(self.shape, self.format, self.arrays, dtype)
 
@@ -88,12 +89,15 @@ class PatternArrays:
 def combine(kept: Kept, first: PatternArrays, second: PatternArrays) -> PatternArrays:
     """Apply a set operation to two patterns of the same shape.
 
-    Raises PatternError if the result is empty and has no dimensions, since a pattern without dimensions has one entry.
+    Raises PatternError if the result is empty and has no dimensions, because a pattern without dimensions has one
+    entry.
     """
     if not first.shape:
         if kept.both:
             return first
-        raise PatternError("Expected patterns with dimensions: one without has one entry, which cannot be removed.")
+        raise PatternError(
+            "Expected patterns with dimensions: a pattern without dimensions has one entry, which cannot be removed."
+        )
     order, formats = first.format.order, (first.format, second.format)
     blocks = min(first.format.ndim - 1, *(format.trailing_dense for format in formats))
     if blocks and order == second.format.order:  # entries in these levels are kept or dropped as entire blocks
@@ -224,7 +228,7 @@ def _exactly(rows: Rows, like: PatternArrays, order: Sequence[int]) -> PatternAr
 def exact_format(format: Format) -> Format:
     """Return a similar format that can store any set of entries, and adds no other entries.
 
-    Range levels and the dense levels at the end become compressed, since they also store elements between entries. If
+    Range levels and the dense levels at the end become compressed, because they also store elements between entries. If
     all levels are dense and there are several, the outermost level stays dense: a dense matrix becomes csr.
     """
     first = 1 if format.is_dense and format.ndim > 1 else format.ndim - format.trailing_dense

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Never, Self
 
-from jsparse.errors import DTypeError, NotYetSupportedError
+from jsparse.errors import DTypeError, NotYetSupportedError, named_type
 from jsparse.formats.methods import PatternMethods
 
 _INTERNAL = """
@@ -75,15 +75,15 @@ def check_static(symbol: str, operand: object, kind: type) -> None:
         return
     if isinstance(operand, SetOperators):
         raise NotYetSupportedError(
-            f"Expected static patterns at both sides of {symbol}, but got {operand!r}, whose entries only the program "
-            "knows. Outside jit take P.to_static(). Of tensors, A + B has the entries of both, and A * B those that "
-            "both have."
+            f"Expected static patterns on both sides of {symbol}, but got {operand!r}, whose entries only the program "
+            "knows. Outside jit, use P.to_static(). For tensors, A + B has the entries of either tensor, and A * B "
+            "the entries of both."
         )
     raise _unsuitable(symbol, operand)
 
 
 def _unsuitable(symbol: str, operand: object) -> DTypeError:
     return DTypeError(
-        f"Expected patterns at both sides of {symbol}, but got a {type(operand).__name__}. Take the pattern of a "
-        "SparseTensor by A.pattern, and make one of a mask by jsparse.pattern.from_mask(mask)."
+        f"Expected patterns on both sides of {symbol}, but got {named_type(operand)}. The pattern of a "
+        "SparseTensor is A.pattern, and jsparse.pattern.from_mask(mask) makes a pattern from a mask."
     )

@@ -35,11 +35,13 @@ def as_coordinates(coords: Any) -> np.ndarray:
     """
     check_alive(coords, "an array of coordinates")
     if is_masked(coords):
-        raise PatternError("Expected an array of coordinates, but got a masked array of numpy. Leave masked ones out.")
+        raise PatternError(
+            "Expected an array of coordinates, but got a NumPy masked array. Leave out the masked coordinates."
+        )
     try:
         return np.asarray(coords)
     except (TypeError, ValueError) as error:
-        message = f"Expected an array of coordinates, but numpy cannot make one: {shorten(error, 160)}."
+        message = f"Expected an array of coordinates, but NumPy cannot make an array: {shorten(error, 160)}."
         raise PatternError(message) from error
 
 
@@ -65,7 +67,7 @@ def sizes_of(shape: Any) -> tuple[int, ...]:
     except TypeError as error:
         raise PatternError(f"Expected a shape of static integers, but got {short_repr(shape)}.") from error
     if any(size < 0 or size > LARGEST_SIZE for size in sizes):
-        raise PatternError(f"Expected the sizes of a shape to lie between 0 and 2**62, but got {shorten(sizes)}.")
+        raise PatternError(f"Expected the sizes of a shape to be between 0 and 2**62, but got {shorten(sizes)}.")
     return sizes
 
 
@@ -143,7 +145,9 @@ def _check_coordinates(level: int, row: np.ndarray, count: int, extent: int) -> 
     outside = (row < 0) | (row >= extent)
     if outside.any():
         at = int(np.argmax(outside))
-        raise PatternError(f"Expected {what} to lie in [0, {extent}), but the one at position {at} is {row[at]}.")
+        raise PatternError(
+            f"Expected {what} to lie in [0, {extent}), but the coordinate at position {at} is {row[at]}."
+        )
 
 
 def _check_order(format: Format, chain: range, pointers: np.ndarray, rows: list[np.ndarray]) -> None:

@@ -4,9 +4,9 @@
     >>> A_hat = jsparse.graph.normalize(jsparse.graph.add_self_loops(A))
 
 A graph is a matrix, a SparseTensor or a pattern: `A[i, j]` is the weight of the edge that carries the message from node
-j to node i. Rows are targets and columns are sources, so `A @ X` sums the messages of all nodes. A pattern has weights
-of one. For a pattern, functions that change no weights return a pattern. Arrays of scipy.sparse and of
-`jax.experimental.sparse` are graphs, too; `jsparse.asarray` converts them.
+j to node i. Rows are targets and columns are sources, so `A @ X` sums the messages of all nodes. In a pattern, all
+weights are one. Given a pattern, a function that does not change weights returns a pattern. You can also pass arrays
+from scipy.sparse and `jax.experimental.sparse`: `jsparse.asarray` converts them.
 """
 
 from jsparse.graph.batching import GraphBatch, batch, unbatch

@@ -11,7 +11,7 @@ import numpy as np
 
 ROUNDS = 12  # of the permutation: with 8 the pairs of a 5 x 3 matrix are not equally likely
 MOST = np.uint32(2**32 - 1)
-TURNS = 1024  # about the most turns that are needed, even if the graph has nearly all edges
+TURNS = 1024  # about the maximum number of turns that are needed, even if the graph has nearly all edges
 
 State: TypeAlias = tuple[jax.Array, jax.Array, jax.Array]
 """The state of a search: each block's next candidate, each block's number of found pairs, and all found pairs."""
@@ -147,7 +147,7 @@ def absent(
 ) -> tuple[jax.Array, jax.Array]:
     """Find, in each row, the column with index `rank` among the columns that are not stored, and whether it exists.
 
-    There are `size` columns from `first` on. If a row stores the columns c[0] < c[1] < ..., then c[p] - p columns
+    There are `size` columns, starting at `first`. If a row stores the columns c[0] < c[1] < ..., then c[p] - p columns
     before c[p] are not stored. Bisection finds how many stored columns precede the result.
     """
     begin, count = pointers[row], pointers[row + 1] - pointers[row]

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from jsparse.base.limits import parse_nse
-from jsparse.errors import DTypeError, PatternError, ShapeError, short_repr
+from jsparse.errors import DTypeError, PatternError, ShapeError, named_type, short_repr
 from jsparse.formats import Format, Pattern
 from jsparse.graph.graphs import Graph, as_graph, is_pattern, like
 from jsparse.ops.indexing.gathered import split
@@ -87,7 +87,7 @@ def unbatch(batch: GraphBatch) -> list[Graph]:
         >>> [graph.shape for graph in jsparse.graph.unbatch(found)]
         [(2, 2), (3, 3)]
 
-    Empty graphs that fill up the batch are in the list, with shape (0, 0). The dtype of weights stays.
+    Empty graphs that fill up the batch are in the list, with shape (0, 0). The dtype of the weights stays the same.
 
     Raises PatternError inside jit, where the sizes of the graphs are not known, and if edges exceeded the capacity.
     """
@@ -96,7 +96,7 @@ def unbatch(batch: GraphBatch) -> list[Graph]:
     if isinstance(batch.starts, jax.core.Tracer):
         raise PatternError(
             "Expected a batch whose sizes are known for jsparse.graph.unbatch, but they are traced. Call it outside "
-            "jit, or keep the batch, whose graph_of says to which graph a node belongs."
+            "jit, or keep the batch: graph_of says to which graph each node belongs."
         )
     whole = as_graph(batch.graph, "unbatch").static().asformat("csr")
     starts = np.maximum.accumulate(np.asarray(batch.starts).clip(0, whole.shape[0]))
@@ -161,8 +161,8 @@ def as_list(graphs: Iterable[T], what: str) -> list[T]:
     listed = [] if single or not isinstance(graphs, Iterable) else list(graphs)
     if not listed:
         raise ShapeError(
-            f"Expected a sequence of one graph or more for jsparse.graph.{what}, but got a {type(graphs).__name__}"
-            f"{'' if single else ' without any'}. Pass a list."
+            f"Expected a sequence of at least one graph for jsparse.graph.{what}, but got "
+            f"{named_type(graphs)}{'' if single else ' without graphs'}. Pass a list."
         )
     return listed
 
@@ -176,6 +176,6 @@ def _capacity(size: int | None, least: int, name: str, what: str) -> int:
         of = "nodes" if name == "nodes" else "graphs"
         raise ShapeError(
             f"Expected {name}= of jsparse.graph.{what} to be at least {least:,}, the number of all {of}, but got "
-            f"{capacity:,}. Pass more, or make smaller batches."
+            f"{capacity:,}. Pass a larger number, or make smaller batches."
         )
     return capacity

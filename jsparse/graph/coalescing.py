@@ -1,4 +1,4 @@
-"""Merging of repeated edges into one edge each."""
+"""Merges each group of repeated edges into one edge."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def coalesce(
             equal ends.
 
     Returns the graph (targets, sources) in csr, differentiable in the weights, and if there are features, an array of
-    the reduced features in the order of the graph's stored entries, differentiable too. Dtypes stay, but means of
-    integers have JAX's float. For a dynamic graph, the results are dynamic with the same capacity, and features in
-    padding are 0.
+    the reduced features in the order of the graph's stored entries, differentiable too. Dtypes stay the same, except
+    that means of integers have JAX's float. For a dynamic graph, the results are dynamic with the same capacity, and
+    features in padding are 0.
 
     Raises ShapeError for another `reduce` and for shapes that do not fit, DTypeError for a dense graph.
     """

@@ -46,22 +46,22 @@ def normalize(A: Graph, kind: str = "symmetric") -> SparseTensor:
 
         >>> A_hat = jsparse.graph.normalize(jsparse.graph.add_self_loops(S))  # of a graph convolutional network
 
-    The symmetric kind is of Kipf and Welling, "Semi-supervised classification with graph convolutional
-    networks" (2017).
+    The symmetric kind comes from Kipf and Welling, "Semi-supervised classification with graph convolutional networks"
+    (2017).
 
     Args:
         A: the graph, of shape (nodes, nodes), or (targets, sources) for the kinds "row" and "column".
         kind: the normalisation, where D is the diagonal matrix of the sums of rows.
-            "symmetric": D^-1/2 A D^-1/2. Both factors use the sums over edges that end at a node. So in a directed
-            graph, the messages of a node at which no edge ends are 0. Self-loops avoid this.
+            "symmetric": D^-1/2 A D^-1/2. Both factors use the sums over edges that end at a node. In a directed graph,
+                the messages of a node at which no edge ends are therefore 0. Self-loops avoid this.
             "row": D^-1 A, so that products are means over the neighbours, weighted by A; the rows add up to 1.
             "column": A C^-1, where C is the diagonal matrix of the sums of columns, as in a random walk; the columns
                 add up to 1.
 
-    Degrees of 0 have the inverse 0, so nodes without edges cause no NaN, in results or in gradients. With the symmetric
-    kind, negative degrees give NaN. Degrees of float16 and bfloat16 are sums in float32.
+    A degree of 0 gets the inverse 0, so nodes without edges do not cause NaN in results or gradients. With the
+    symmetric kind, negative degrees give NaN. Degrees of float16 and bfloat16 are sums in float32.
 
-    Returns a tensor with the pattern of the graph, of the dtype of the weights, or JAX's float for integers and
+    Returns a tensor with the pattern of the graph and the dtype of the weights, or JAX's float for integers and
     patterns. Raises ShapeError if the kind or the shape of the graph is invalid, DTypeError for dense arrays.
     """
     one_of(kind, tuple(KINDS), "the kind of jsparse.graph.normalize")
@@ -77,7 +77,7 @@ def normalize(A: Graph, kind: str = "symmetric") -> SparseTensor:
 
 
 def inverse(degrees: jax.Array, *, root: bool = False) -> jax.Array:
-    """Return 1 / d, or 1 / √d with `root`. Where d is 0, the result and its derivative are 0."""
+    """Return 1 / d, or 1 / √d with `root`. If d is 0, the result and its derivative are 0."""
     empty = degrees == 0
     safe = jnp.where(empty, 1, degrees)
     return jnp.where(empty, 0, jax.lax.rsqrt(safe) if root else 1 / safe)

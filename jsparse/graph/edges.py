@@ -64,7 +64,8 @@ def from_edges(
 
     Args:
         source, target: the nodes at the start and at the end of each edge, integers of shape (edges,).
-        weights: numbers of shape (edges,), or one for all edges; by default 1.0. The graph is differentiable in them.
+        weights: numbers of shape (edges,), or one number for all edges; by default 1.0. The graph is differentiable in
+            them.
         nodes: the number of nodes, for a graph of shape (nodes, nodes).
         shape: in place of `nodes`, the numbers of targets and of sources of a bipartite graph.
         format: the format of the graph; by default csr, in which several entries may have the same source if repeated
@@ -75,14 +76,15 @@ def from_edges(
             for a graph (targets, sources, edges) in which `A[target[e], source[e], e]` is the weight of edge e. Graph
             layers take such a graph, `A.sum(2)` adds up its repeated edges, and `coalesce` reduces their features, too.
 
-    Returns a tensor of the dtype of the weights, or of JAX's float for means of integers. Raises ShapeError (shapes of
-    the arguments; both or none of `nodes` and `shape`; other `duplicates`), PatternError (nodes that are no integers,
-    or out of range; more edges than `nse`), FormatError.
+    Returns a tensor of the dtype of the weights, or of JAX's float for means of integers. Raises ShapeError if the
+    shapes of the arguments do not fit, for both or neither of `nodes` and `shape`, and for other `duplicates`;
+    PatternError if nodes are out of range or not integers, and for more edges than `nse`; FormatError for an unsuitable
+    format.
     """
     if (nodes is None) == (shape is None):
         raise ShapeError(
-            f"Expected one of nodes= and shape=(targets, sources) in jsparse.graph.from_edges, since edges do not show "
-            f"nodes without any, but got nodes={shorten(nodes)} and shape={shorten(shape)}."
+            "Expected one of nodes= and shape=(targets, sources) in jsparse.graph.from_edges, because edges do not "
+            f"show isolated nodes, but got nodes={shorten(nodes)} and shape={shorten(shape)}."
         )
     sizes: Any = (nodes, nodes) if shape is None else shape
     if np.ndim(sizes) != 1 or len(sizes) != 2:
@@ -99,7 +101,7 @@ def from_edges(
     if np.ndim(weights) and np.shape(weights) != ends[0].shape:
         raise ShapeError(
             f"Expected weights of shape {ends[0].shape} in jsparse.graph.from_edges, one for each edge, but got "
-            f"{shorten(np.shape(weights))}. Keep features of edges in an array beside the graph."
+            f"{shorten(np.shape(weights))}. Keep features of edges in a separate array."
         )
     xnp = np if all(isinstance(end, np.ndarray) for end in ends) else jnp
     if one_of(duplicates, (*REDUCE, "keep"), "duplicates= of jsparse.graph") == "sum":
@@ -127,10 +129,10 @@ def from_edge_index(
         >>> jsparse.graph.from_edge_index(np.array([[0, 0, 1], [1, 2, 2]]), nodes=3).nse
         3
 
-    The other arguments and the result are as in `from_edges`. For features `x` the number of nodes is `len(x)`, and if
-    repeated edges differ in `edge_attr`, `duplicates="keep"` keeps these edges apart.
+    The other arguments and the result are as in `from_edges`. If nodes have features `x`, the number of nodes is
+    `len(x)`. If repeated edges differ in `edge_attr`, pass `duplicates="keep"` to keep them apart.
 
-    Raises ShapeError if `edge_index` has another shape, and as `from_edges` does.
+    Raises ShapeError if `edge_index` has another shape, and the errors of `from_edges`.
     """
     wanted = "edge_index of jsparse.graph to be an array of integers"
     ends = edge_index if isinstance(edge_index, jax.Array) else host_array(edge_index, wanted)

@@ -46,7 +46,7 @@ def as_graph(x: Any, what: str, *, square: bool = True, kept: bool = False) -> S
     rows, *others = tensor.shape or (0,)
     if len(others) not in ((1, 2) if kept else (1,)) or (square and rows != others[0]):
         expected = "a square matrix, a row and a column for each node," if square else "a matrix"
-        hint = " A.sum(2) adds up repeated edges that a graph keeps." if len(others) == 2 and not kept else ""
+        hint = " If the graph keeps repeated edges, A.sum(2) adds them up." if len(others) == 2 and not kept else ""
         raise ShapeError(
             f"Expected {expected} as the graph of jsparse.graph.{what}, but got shape {shorten(tensor.shape)}.{hint}"
         )
@@ -70,7 +70,7 @@ def check_relation(relation: object, what: str) -> Relation:
     """Return the relation. Raises ShapeError unless it is a tuple of three names."""
     if not isinstance(relation, tuple) or len(relation) != 3 or not all(isinstance(name, str) for name in relation):
         raise ShapeError(
-            f"Expected relations (type of sources, name, type of targets) in {what}, three names, but got "
+            f"Expected relations in {what} to be three names (type of sources, name, type of targets), but got "
             f"{short_repr(relation)}."
         )
     return relation
@@ -97,7 +97,7 @@ def index_arrays(graph: SparseTensor, format: Format, what: str) -> tuple[jax.Ar
     graph = graph if graph.format == format else graph.asformat(format)
     if isinstance(graph.pattern, Pattern) and graph.nse > MOST_CONSTANT and tracing():
         raise PatternError(
-            f"Expected a dynamic graph for jsparse.graph.{what} inside jit, since the index arrays of {graph!r} would "
-            f"be constants of the program. Pass A.dynamic() to the jitted function."
+            f"Expected a dynamic graph for jsparse.graph.{what} inside jit, because the index arrays of {graph!r} "
+            "would be constants of the program. Pass A.dynamic() to the jitted function."
         )
     return tuple(map(jnp.asarray, graph.pattern.arrays))

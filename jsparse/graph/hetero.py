@@ -69,9 +69,10 @@ def hetero_batch(
     listed = as_list(graphs, "hetero_batch")
     if not all(isinstance(one, Mapping) and one.keys() == listed[0].keys() and one for one in listed):
         raise ShapeError(
-            "Expected dictionaries of equal relations for jsparse.graph.hetero_batch, a graph for each, but got "
-            f"{shorten([list(one) if isinstance(one, Mapping) else type(one).__name__ for one in listed])}. Graphs "
-            "without edges of a relation have jsparse.zeros((targets, sources))."
+            "Expected dictionaries with the same relations for jsparse.graph.hetero_batch, and a graph for each "
+            "relation, but got "
+            f"{shorten([list(one) if isinstance(one, Mapping) else type(one).__name__ for one in listed])}. If a graph "
+            "has no edges of a relation, pass jsparse.zeros((targets, sources)) for it."
         )
     relations = [check_relation(one, "jsparse.graph.hetero_batch") for one in listed[0]]
     tensors_of = {name: [as_graph(one[name], "hetero_batch", square=False) for one in listed] for name in relations}
@@ -81,8 +82,8 @@ def hetero_batch(
             sizes = [tensor.shape[axis] for tensor in tensors]
             if counts.setdefault(type_, sizes) != sizes:
                 raise ShapeError(
-                    f"Expected graphs of jsparse.graph.hetero_batch with as many nodes {type_!r} in each relation, but "
-                    f"got {shorten(counts[type_])} and in {relation} {shorten(sizes)}."
+                    "Expected the relations of each graph of jsparse.graph.hetero_batch to have the same number of "
+                    f"nodes {type_!r}, but got {shorten(counts[type_])} and, in {relation}, {shorten(sizes)}."
                 )
     sets = {
         type_: Nodes.of(sizes, None if nodes is None else nodes.get(type_), size, "hetero_batch")

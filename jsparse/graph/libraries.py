@@ -26,7 +26,7 @@ def from_networkx(
     format: Format | str | None = None,
     duplicates: str = "sum",
 ) -> SparseTensor:
-    """Make a graph from a graph of networkx. An edge u → v is `A[v, u]`, and undirected edges have both directions.
+    """Make a graph from a NetworkX graph. An edge u → v is `A[v, u]`, and undirected edges have both directions.
 
         >>> import networkx
         >>> A = jsparse.graph.from_networkx(networkx.karate_club_graph(), weight=None)
@@ -34,19 +34,20 @@ def from_networkx(
     Node i is `list(G)[i]`. The weights of parallel edges of a multigraph are added, unless they are kept.
 
     Args:
-        G: a graph of any class of networkx.
-        weight: the edge attribute that holds the weight. If an edge lacks it, or with None, the weight is 1.
+        G: a NetworkX graph of any class.
+        weight: the edge attribute that holds the weight. If an edge lacks the attribute, or `weight` is None, the
+            weight is 1.
         dtype: the dtype of the weights.
         format, duplicates: as in `from_edges`. If repeated edges are kept, edge n is `list(G.edges)[n]`, and the
             reverse directions of undirected edges follow, in the same order.
 
-    Returns a tensor of shape (nodes, nodes). Raises DTypeError if `G` is no graph of networkx, or for weights that are
-    no numbers; FormatError for an unsuitable format.
+    Returns a tensor of shape (nodes, nodes). Raises DTypeError if `G` is not a NetworkX graph or weights are not
+    numbers; FormatError for an unsuitable format.
     """
     if not (hasattr(G, "is_directed") and hasattr(G, "is_multigraph") and hasattr(G, "edges")):
         raise DTypeError(
-            f"Expected a graph of networkx for jsparse.graph.from_networkx, but got {short_repr(G)}. Pass lists of "
-            "nodes to jsparse.graph.from_edges."
+            f"Expected a NetworkX graph for jsparse.graph.from_networkx, but got {short_repr(G)}. Pass lists of nodes "
+            "to jsparse.graph.from_edges."
         )
     number = {node: n for n, node in enumerate(G)}
     attribute: Any = weight if weight is not None else _NONE
@@ -71,8 +72,8 @@ def _weights(numbers: list[float], dtype: DTypeLike) -> np.ndarray:
         return np.array(numbers, dtype).reshape(len(numbers))
     except (TypeError, ValueError) as error:
         raise DTypeError(
-            f"Expected edges of networkx whose weights are numbers, but they are no array of {short_repr(dtype)}. "
-            "Pass weight= the name of another attribute, or weight=None for weights of 1."
+            "Expected a NetworkX graph whose weights are numbers, but they do not make an array of "
+            f"{short_repr(dtype)}. Pass weight= the name of another attribute, or weight=None for weights of 1."
         ) from error
 
 
@@ -121,8 +122,8 @@ def _node_count(graphs: Any) -> int:
         return int(np.shape(features[0])[0])
     if isinstance(graphs.n_node, jax.core.Tracer):
         raise PatternError(
-            "Expected nodes= of jsparse.graph.from_jraph, the number of nodes, since n_node is traced and there are no "
-            "features of nodes. Pass nodes=."
+            "Expected nodes= of jsparse.graph.from_jraph, the number of nodes, because n_node is traced and nodes have "
+            "no features. Pass nodes=."
         )
     counts = np.asarray(graphs.n_node)
     if counts.dtype.kind not in "iu":

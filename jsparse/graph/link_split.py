@@ -56,19 +56,19 @@ def random_link_split(
     without an edge are drawn by `negative_sampling`, and no pair is in two parts.
 
     Args:
-        key: a key of jax.random.
+        key: a `jax.random` key.
         A: the graph, static: (nodes, nodes), (targets, sources) if it is bipartite, or with a third index if repeated
             edges are kept. `A[i, j]` is the edge j → i.
         num_val, num_test: the numbers of validation edges and of test edges; a float is a fraction of all edges.
-        is_undirected: whether A has both directions of all edges. Then both directions stay in one part. Only the
+        is_undirected: whether A has both directions of all edges. If so, both directions stay in one part, and only the
             direction with the smaller source is in `edge_label_index`, for edges and for pairs without an edge.
-        neg_sampling_ratio: how many pairs without an edge there are for each edge.
+        neg_sampling_ratio: the number of pairs without an edge for each edge.
         disjoint_train_ratio: how many training edges are in `edge_label_index` instead of the graph: a number, or a
             float for a fraction. With 0, all training edges are in both.
         add_negative_train_samples: whether the training part has pairs without an edge. If not, draw new pairs at each
             step.
 
-    Returns three `LinkSplit`, for training, validation and test. Their graphs have the weights of A, or are patterns
+    Returns three `LinkSplit`s, for training, validation and test. Their graphs have the weights of A, or are patterns
     if A is a pattern.
 
     Raises ShapeError for invalid numbers, if no edges are left to train with, if there are too few pairs without an
@@ -82,8 +82,9 @@ def random_link_split(
     if reverse is not None and (reverse < 0).any():
         at = int(np.argmin(reverse))
         raise PatternError(
-            f"Expected an undirected graph for jsparse.graph.random_link_split with is_undirected=True, but the edge "
-            f"{source[at]} → {target[at]} has no other direction. Make one by jsparse.graph.symmetrize."
+            "Expected an undirected graph for jsparse.graph.random_link_split with is_undirected=True, but the edge "
+            f"{source[at]} → {target[at]} is missing in the other direction. Make an undirected graph with "
+            "jsparse.graph.symmetrize."
         )
     key_of_edges, negatives = jax.random.split(key)
     edges = np.flatnonzero(source <= target) if is_undirected else np.arange(graph.nse)

@@ -71,7 +71,7 @@ def sample_links(
     Shapes follow from the shapes of the arguments, so one program serves all batches of edges.
 
     Args:
-        key: a key of jax.random.
+        key: a `jax.random` key.
         A: the graph, of shape (nodes, nodes); `A[i, j]` is the edge j → i. Inside jit pass a dynamic graph as an
             argument, as for `sample_neighbors`.
         edge_label_index: integers (2, edges), row 0 the sources, row 1 the targets. Edges with an end out of range are
@@ -81,7 +81,7 @@ def sample_links(
             edges.
         edge_label: a label for each edge, (edges,), or one for all. Pairs without an edge have the label 0.
 
-    Returns a `LinkSample`. Raises ShapeError for invalid shapes and numbers, PatternError for edges that are no
+    Returns a `LinkSample`. Raises ShapeError for invalid shapes and numbers, PatternError for edges that are not
     integers and for a large static graph inside jit, DTypeError for dense arrays.
     """
     graph = as_graph(A, "sample_links")
@@ -125,9 +125,9 @@ def link_batches(
     A step that is compiled for the first batch serves all batches. The last batch is filled up with padding.
 
     Args:
-        key: a key of jax.random; another one for each epoch.
+        key: a `jax.random` key. Pass a different key for each epoch.
         A: the graph (nodes, nodes) on which messages are passed. Its edges are not drawn as pairs without an edge.
-        edge_label_index: integers (2, edges), row 0 the sources, row 1 the targets, such as a `LinkSplit` has.
+        edge_label_index: integers (2, edges), row 0 the sources, row 1 the targets, such as those of a `LinkSplit`.
         num_neighbors: for each hop, the maximum number of neighbours of each node, beginning with the first hop.
         batch_size: the number of edges of a batch.
         edge_label: a label for each edge, (edges,); by default 1.
@@ -137,7 +137,7 @@ def link_batches(
         drop_last: whether a last batch that is not full is left out.
 
     Yields a `LinkSample` for each batch. Raises ShapeError for invalid shapes and numbers, PatternError for edges that
-    are no integers or traced, or out of range, DTypeError for dense arrays.
+    are traced, out of range or not integers, DTypeError for dense arrays.
     """
     graph, size = as_graph(A, "link_batches"), as_integer(batch_size, "the batch_size of jsparse.graph.link_batches")
     edges = _edges(edge_label_index, graph.shape[0], "link_batches")
@@ -180,7 +180,7 @@ def _sample_links(
 def _hops(fanouts: Sequence[int]) -> tuple[int, ...]:
     if not isinstance(fanouts, list | tuple) or not fanouts:
         raise ShapeError(
-            f"Expected num_neighbors of jsparse.graph to be a list, a number for each hop, but got "
+            "Expected num_neighbors of jsparse.graph to be a list with a number for each hop, but got "
             f"{short_repr(fanouts)}."
         )
     return tuple(as_integer(one, "num_neighbors of jsparse.graph") for one in fanouts)
@@ -190,7 +190,9 @@ def _edges(ends: ArrayLike, nodes: int, what: str) -> Array:
     expected = f"edges of jsparse.graph.{what}, integers of shape (2, edges)"
     array = known_or_traced(ends, expected)
     if array.ndim != 2 or array.shape[0] != 2:
-        raise ShapeError(f"Expected {expected}, sources and below them targets, but got {shorten(array.shape)}.")
+        raise ShapeError(
+            f"Expected {expected}, with sources in row 0 and targets in row 1, but got {shorten(array.shape)}."
+        )
     if not is_integer(array.dtype):
         raise PatternError(f"Expected {expected}, but got dtype {array.dtype}.")
     return index_numbers(array, nodes)

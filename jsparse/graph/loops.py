@@ -50,7 +50,7 @@ def add_self_loops(A: Graph, weight: ArrayLike = 1) -> SparseTensor:
     pattern = Pattern._of_valid((nodes, nodes), Format.of("csr", 2), (numbers, numbers[:-1].copy()))
     if isinstance(by, jax.core.Tracer) or not is_on_host(graph.values):
         weights = jnp.broadcast_to(by, (nodes,)).astype(dtype)
-    else:  # known loops are made on the host, since graphs often have new numbers of nodes
+    else:  # known loops are made on the host, because graphs often have new numbers of nodes
         on_host = allocate_aligned((nodes,), dtype)
         on_host[...] = by
         weights = on_device([on_host], [graph.values])[0]

@@ -25,7 +25,7 @@ def knn_graph(
     metric: str = "euclidean",
     include_self: bool | None = None,
 ) -> SparseTensor:
-    """Connect each point to its k nearest ones: `A[i, j]` is 1 if j is among the k nearest neighbours of i.
+    """Connect each point to its nearest neighbours: `A[i, j]` is 1 if j is one of the k nearest neighbours of i.
 
         >>> A = jsparse.graph.knn_graph(jnp.array([[0.0], [1.0], [3.0]]), 1)
         >>> A.todense()
@@ -33,9 +33,9 @@ def knn_graph(
                [1., 0., 0.],
                [0., 1., 0.]], dtype=float32)
 
-    The result is directed, j → i: `symmetrize` makes it undirected. Of points at equal distances the first are taken.
-    Known points of at most 10 dimensions are searched by a k-d tree of scipy, in float64, in about n log n steps. For
-    all other points, distances are computed for a block of rows at a time, so the memory grows with n, and the time
+    The result is directed, j → i: `symmetrize` makes it undirected. Among points at equal distances, the first ones are
+    taken. Known points of at most 10 dimensions are searched with a SciPy k-d tree, in float64, in about n log n steps.
+    For all other points, distances are computed for a block of rows at a time, so the memory grows with n, and the time
     with n². Their neighbours differ from the exact ones only where distances agree up to the rounding of |x|² - 2 xy +
     |y|².
 
@@ -46,14 +46,14 @@ def knn_graph(
             A point's neighbours are in the same graph. If the graph has fewer than k points, all are neighbours.
         loop: whether a point is always one of its own k neighbours; if not, it never is.
         metric: "euclidean", or "cosine" for 1 - cos of the angle, where a point at 0 has the distance 1 to all others.
-        include_self: another name of `loop`.
+        include_self: another name for `loop`.
 
     Returns a tensor of shape (n, n) in csr. It stores n · k ones, fewer if a graph of the batch is too small, in the
     dtype of the points, or in JAX's float for integers. It is static if points and batch are known. Otherwise it is
     dynamic, of capacity n · k, with NaN at neighbours whose distance is not finite.
 
-    Raises ShapeError (shape of the points or the batch, k, metric), PatternError for known points with NaN or infinity,
-    DTypeError unless they are real numbers and the batch integers.
+    Raises ShapeError for an invalid shape of the points or the batch, and for an invalid k or metric; PatternError for
+    known points with NaN or infinity; DTypeError unless the points are real numbers and the batch holds integers.
     """
     points = _points(x, "knn_graph")
     one_of(metric, ("euclidean", "cosine"), "the metric of jsparse.graph.knn_graph")
@@ -75,7 +75,7 @@ def radius_graph(
     loop: bool = False,
     max_num_neighbors: int | None = 32,
 ) -> SparseTensor:
-    """Connect points that are near each other: `A[i, j]` is 1 if j is at most at the distance r from i.
+    """Connect points that are near each other: `A[i, j]` is 1 if the distance from i to j is at most r.
 
         >>> A = jsparse.graph.radius_graph(jnp.array([[0.0], [1.0], [3.0]]), 1.5)
         >>> A.todense()
@@ -83,8 +83,8 @@ def radius_graph(
                [1., 0., 0.],
                [0., 0., 0.]], dtype=float32)
 
-    A point with more than `max_num_neighbors` neighbours keeps the nearest ones, and of equally distant ones the first,
-    so that the graph is directed, j → i. Neighbours are found as in `knn_graph`.
+    A point with more than `max_num_neighbors` neighbours keeps the nearest ones, and the first ones among points at
+    equal distances. The graph is therefore directed, j → i. Neighbours are found as in `knn_graph`.
 
     Args:
         x: the points, real numbers of shape (n, dimensions), known or traced.
@@ -93,15 +93,15 @@ def radius_graph(
             same graph.
         loop: whether a point is always one of its own neighbours; if not, it never is.
         max_num_neighbors: the most neighbours of a point, itself included if `loop`; by default 32, as in PyTorch
-            Geometric. None for all of them, if all arguments are known.
+            Geometric. With None, all neighbours are kept; all arguments must then be known.
 
     Returns a tensor of shape (n, n) in csr. It stores ones in the dtype of the points, or in JAX's float for integers.
     It is static if all arguments are known. Otherwise it is dynamic, of capacity n · max_num_neighbors, with NaN at
     neighbours of points that are not finite.
 
-    Raises ShapeError (shape of the points or the batch, r, max_num_neighbors), PatternError for known points with NaN
-    or infinity and for traced ones without max_num_neighbors, DTypeError unless points are real numbers and the batch
-    integers.
+    Raises ShapeError for an invalid shape of the points or the batch, and for an invalid r or max_num_neighbors;
+    PatternError for known points with NaN or infinity, and for traced points without max_num_neighbors; DTypeError
+    unless the points are real numbers and the batch holds integers.
     """
     points = _points(x, "radius_graph")
     n, graph_of, radius = points.shape[0], _graph_of(batch, points.shape[0], "radius_graph"), _radius(r, points.dtype)
@@ -109,15 +109,15 @@ def radius_graph(
     if max_num_neighbors is None:
         if not _is_known(points, graph_of, radius):
             raise PatternError(
-                "Expected max_num_neighbors= of jsparse.graph.radius_graph, the capacity for each point, since its "
-                "points, batch or radius are traced. Pass a number."
+                "Expected max_num_neighbors= of jsparse.graph.radius_graph, the capacity for each point, because the "
+                "points, the batch or the radius are traced. Pass a number."
             )
         return _of_pairs(*close_pairs(points, _as_numpy(graph_of), float(radius), loop=loop), points)
     count = as_integer(max_num_neighbors, "max_num_neighbors of jsparse.graph.radius_graph")
     if count < 1:
         raise ShapeError(
-            f"Expected max_num_neighbors of jsparse.graph.radius_graph to be 1 or more, or None for all, but got "
-            f"{count}."
+            "Expected max_num_neighbors of jsparse.graph.radius_graph to be 1 or more, or None for all neighbours, "
+            f"but got {count}."
         )
     return _connect_neighbours(points, graph_of, radius, NeighbourSearch(min(count, most), loop))
 

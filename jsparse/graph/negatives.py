@@ -42,21 +42,21 @@ def negative_sampling(
     the number of samples, divided by the share of pairs that have no edge.
 
     Args:
-        key: a key of jax.random.
+        key: a `jax.random` key.
         A: the graph, of shape (nodes, nodes), or (targets, sources) if it is bipartite. `A[i, j]` is the edge j → i.
             Inside jit pass a dynamic graph as an argument, as for `sample_neighbors`.
         num_neg_samples: the number of pairs, or as a float, the number of pairs for each stored entry; by default one
             pair for each stored entry.
-        bipartite: whether sources and targets are two sets of nodes, so that a pair of equal indices is no self-loop;
-            by default True if the graph is not square. If False, self-loops are never drawn.
-        force_undirected: draw half as many pairs that have no edge in either direction, and give both directions of
+        bipartite: whether sources and targets are two sets of nodes, so that a pair of equal indices is not a
+            self-loop; by default True if the graph is not square. If False, self-loops are never drawn.
+        force_undirected: draw half as many pairs that have no edge in either direction, and return both directions of
             each: first all pairs in one direction, then all in the other.
 
     Returns integers (2, num_neg_samples), row 0 the sources, row 1 the targets, as `from_edge_index` takes them. If
     there are fewer pairs without an edge, all are found. For a static graph outside jit, the result is then shorter;
     otherwise it is filled up with the numbers of sources and of targets, which are out of range.
 
-    Raises ShapeError for invalid numbers and if the graph is no matrix, PatternError for a large static graph inside
+    Raises ShapeError for invalid numbers and if the graph is not a matrix, PatternError for a large static graph inside
     jit, DTypeError for dense arrays.
     """
     graph = as_graph(A, "negative_sampling", square=False)
@@ -65,8 +65,8 @@ def negative_sampling(
     if targets != sources and (not two_sets or force_undirected):
         raise ShapeError(
             f"Expected a square matrix as the graph of jsparse.graph.negative_sampling with bipartite={bipartite} and "
-            f"force_undirected={force_undirected}, but got shape {shorten(graph.shape)}. A bipartite graph has no "
-            "self-loops, and no other direction."
+            f"force_undirected={force_undirected}, but got shape {shorten(graph.shape)}. A bipartite graph has neither "
+            "self-loops nor edges in the other direction."
         )
     count = _count(num_neg_samples, graph.nse, "negative_sampling")
     excluded = _pairs_to_exclude(graph, loops=not two_sets, both=force_undirected)
@@ -90,23 +90,23 @@ def batched_negative_sampling(
     Each graph's pairs are drawn as `negative_sampling` draws them.
 
     Args:
-        key: a key of jax.random.
-        batch: the batch, of `jsparse.graph.batch`.
-        num_neg_samples: the number of pairs for each graph, or as a float, for each stored entry; by default one for
-            each stored entry.
-        force_undirected: draw half as many pairs that have no edge in either direction, and give both directions of
+        key: a `jax.random` key.
+        batch: the batch, as `jsparse.graph.batch` makes it.
+        num_neg_samples: the number of pairs for each graph, or as a float, the number of pairs for each stored entry;
+            by default one pair for each stored entry.
+        force_undirected: draw half as many pairs that have no edge in either direction, and return both directions of
             each: first all pairs in one direction, then all in the other.
 
-    Returns integers (2, samples), row 0 the sources, row 1 the targets, graph by graph. There are `batch.size` times
-    `num_neg_samples` of them; for a float, the float times the batch's capacity in entries. Where a graph has too few
+    Returns integers (2, samples), row 0 the sources, row 1 the targets, graph by graph. There are `batch.size *
+    num_neg_samples` pairs, or for a float, the float times the batch's capacity in entries. If a graph has too few
     pairs without an edge, and in padding, both elements are the number of all nodes, which is out of range.
 
-    Raises ShapeError for an invalid number, DTypeError if `batch` is no batch.
+    Raises ShapeError for an invalid number, DTypeError if `batch` is not a batch.
     """
     if not isinstance(batch, GraphBatch):
         raise DTypeError(
-            f"Expected a GraphBatch for jsparse.graph.batched_negative_sampling, but got {short_repr(batch)}. Make "
-            "one by jsparse.graph.batch, or call negative_sampling for a single graph."
+            f"Expected a GraphBatch for jsparse.graph.batched_negative_sampling, but got {short_repr(batch)}. Make one "
+            "with jsparse.graph.batch, or call negative_sampling for a single graph."
         )
     graph = as_graph(batch.graph, "batched_negative_sampling")
     count = _count(num_neg_samples, graph.nse, "batched_negative_sampling")
@@ -136,13 +136,13 @@ def structured_negative_sampling(
         Array([0., 0., 0., 0.], dtype=float32)
 
     Args:
-        key: a key of jax.random.
+        key: a `jax.random` key.
         A: the graph, of shape (nodes, nodes), or (targets, sources) if it is bipartite. `A[j, i]` is the edge i → j.
             Inside jit pass a dynamic graph as an argument, as for `sample_neighbors`.
         contains_neg_self_loops: whether k may be i; with False the graph has to be square.
 
     Returns i, j and k, integers of shape (nse,), in the order of stored entries. All nodes to which i has no edge are
-    equally likely. Where i has edges to all nodes, and in padding, k is the number of targets, which is out of range.
+    equally likely. If i has edges to all nodes, and in padding, k is the number of targets, which is out of range.
 
     Raises ShapeError for a graph of another shape, PatternError for a large static graph inside jit,
     DTypeError for dense arrays.

@@ -1,4 +1,4 @@
-"""The search for the nearest neighbours of points: by a tree if the points are known, by blocks of distances if not."""
+"""The search for the nearest neighbours of points: with a tree if they are known, else with blocks of distances."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scipy.spatial import cKDTree
 
 BLOCK = 2**22  # the elements of the largest array
-SPARE = 8  # the candidates beside k of blocks, whose distances are computed without cancellation
+SPARE = 8  # the candidates from blocks in addition to k, whose distances are computed without cancellation
 MOST_SPARE = 256  # where more points than these are equally far, distances to all points are compared
 MOST_DIMENSIONS = 10  # beyond, trees visit most points, and blocks are quicker: 0.2 of the time at 16 dimensions
 
@@ -37,7 +37,7 @@ class NeighbourSearch:
 def nearest_known(
     x: jax.Array, graph_of: np.ndarray | None, radius: float, search: NeighbourSearch
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Find the edges (targets, sources) between known points on the host. Of equally distant points, take the first.
+    """Find the edges (targets, sources) between known points on the host. Among equally distant points, take the first.
 
     A k-d tree (Bentley, "Multidimensional binary search trees used for associative searching", 1975) finds a few more
     candidates than k. If the last candidate is as far as the k-th one, points at the same distance may be

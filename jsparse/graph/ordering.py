@@ -23,10 +23,10 @@ def reorder(A: Graph, method: str = "rcm") -> np.ndarray:
 
     Args:
         A: the graph, of shape (nodes, nodes). Only its pattern matters, not its weights.
-        method: "rcm" for the reverse Cuthill-McKee order of scipy, in which neighbours have close indices (Cuthill and
-            McKee, "Reducing the bandwidth of sparse symmetric matrices", 1969). "degree" for the order of
-            descending number of entries in a node's row, so that the nodes that are read most often are adjacent.
-            Nodes with equal numbers of entries keep their order.
+        method: "rcm" for SciPy's reverse Cuthill-McKee order, in which neighbours have close indices (Cuthill and
+            McKee, "Reducing the bandwidth of sparse symmetric matrices", 1969). "degree" to sort nodes by the number of
+            entries in their rows, in descending order, so that the nodes that are read most often are adjacent. Nodes
+            with equal numbers of entries keep their order.
 
     Returns the permutation, an int32 array (nodes,): the node at position i is `permutation[i]`.
 
@@ -54,15 +54,15 @@ def permute(A: Graph, permutation: ArrayLike) -> Graph:
 
         >>> jsparse.graph.permute(S, np.arange(100)[::-1])
 
-    Features of nodes follow by `X[permutation]`, and go back by `Y[np.argsort(permutation)]`.
+    Reorder features of nodes as `X[permutation]`, and restore their order as `Y[np.argsort(permutation)]`.
 
     Args:
         A: the graph, of shape (nodes, nodes).
-        permutation: integers of shape (nodes,), each from 0 to nodes - 1 once. A traced permutation is not checked, and
-            makes the result dynamic.
+        permutation: integers of shape (nodes,), in which each number from 0 to nodes - 1 occurs once. A traced
+            permutation is not checked, and makes the result dynamic.
 
     Returns a graph of the same dtype and format, a pattern for a pattern, differentiable in the weights. A dynamic
-    graph keeps its capacity. Raises ShapeError if `permutation` is no permutation or the graph is not square,
+    graph keeps its capacity. Raises ShapeError if `permutation` is not a permutation or the graph is not square,
     DTypeError for dense arrays.
     """
     graph = as_graph(A, "permute")
@@ -72,7 +72,7 @@ def permute(A: Graph, permutation: ArrayLike) -> Graph:
 
 
 def _permutation(permutation: Any, nodes: int) -> Array:
-    """The permutation as an array. Raises ShapeError if it is known to be no permutation."""
+    """The permutation as an array. Raises ShapeError if it is known not to be a permutation."""
     expected = f"a permutation of {nodes} nodes for jsparse.graph.permute, integers of shape ({nodes},)"
     order = known_or_traced(permutation, expected)
     if order.shape != (nodes,) or not is_integer(order.dtype):

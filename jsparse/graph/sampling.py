@@ -56,18 +56,18 @@ def sample_neighbors(key: jax.Array, A: Graph, seeds: ArrayLike, fanout: int) ->
     The time grows with seeds · fanout², whatever the size of the graph.
 
     Args:
-        key: a key of jax.random.
+        key: a `jax.random` key.
         A: the graph, of shape (nodes, nodes), in csr; other formats are converted at each call. Inside jit pass a
             dynamic graph, `A.dynamic()`, as an argument: the index arrays of a static one become constants of the
             program, which is refused above 2²⁰ edges.
         seeds: integers of shape (seeds,), traced or not. Seeds out of range have no neighbours.
-        fanout: the number of edges for each seed, 1 or more. A number above the number of nodes has the effect of
-            the number of nodes.
+        fanout: the number of edges for each seed, 1 or more. A number that exceeds the number of nodes acts like the
+            number of nodes.
 
     Returns a `NeighborSample` with seeds + min(seeds · fanout, nodes) columns for nodes and seeds · fanout slots for
     edges. Its graph has the weights of A and is differentiable in them. It is a pattern if A is.
 
-    Raises ShapeError for invalid seeds and fanouts and if the graph is not square, PatternError for seeds that are no
+    Raises ShapeError for invalid seeds and fanouts and if the graph is not square, PatternError for seeds that are not
     integers and for a large static graph inside jit, DTypeError for dense arrays.
     """
     graph = as_graph(A, "sample_neighbors")
@@ -97,7 +97,7 @@ def _seeds(seeds: Any, nodes: int) -> jax.Array:
 def _sample_rows(
     key: jax.Array, pointers: jax.Array, columns: jax.Array, values: jax.Array, seeds: jax.Array, *, fanout: int
 ) -> NeighborSample:
-    """Sample entries of some rows. Routines draw and number, since XLA takes long to compile random bits and sorts."""
+    """Sample entries of some rows. Routines draw and number, because XLA compiles random bits and sorts slowly."""
     nodes, count, edges = pointers.shape[0] - 1, seeds.shape[0], columns.shape[0]
     start, end = (jnp.minimum(pointers.at[seeds + n].get(mode="clip"), edges) for n in range(2))
     sizes = end - start  # 0 out of range, where both are the last pointer

@@ -69,8 +69,8 @@ def subgraph(subset: ArrayLike, A: Graph, relabel_nodes: bool = False) -> Subgra
     Returns a `Subgraph`. Its graph has the dtype of A, is differentiable in the weights, and is a pattern if A is. It
     is static if A is static and the nodes are known. Otherwise it is dynamic, with the capacity of A.
 
-    Raises ShapeError if nodes are out of range or repeated, or the graph is not square, PatternError for nodes
-    that are no integers, DTypeError for dense arrays.
+    Raises ShapeError if nodes are out of range or repeated, or the graph is not square, PatternError for nodes that are
+    not integers, DTypeError for dense arrays.
     """
     graph = _plain(as_graph(A, "subgraph", kept=True))
     nodes = _nodes(subset, graph.shape[0], "subgraph")
@@ -119,7 +119,7 @@ def k_hop_subgraph(
     capacity of A.
 
     Raises ShapeError if nodes are out of range, num_hops or flow is invalid, or the graph is not square, PatternError
-    for nodes that are no integers, DTypeError for dense arrays.
+    for nodes that are not integers, DTypeError for dense arrays.
     """
     graph = _plain(as_graph(A, "k_hop_subgraph", kept=True))
     hops = as_integer(num_hops, "num_hops of jsparse.graph.k_hop_subgraph")

@@ -52,11 +52,11 @@ def in_format(limit: Limit, tensor: SparseTensor, layout: Format | ComposedForma
         if isinstance(layout, ComposedFormat):
             raise FileFormatError(
                 f"Expected the entries of {path} to fit {shorten(layout)}. {shorten(str(error), 250)} Or load it "
-                "without format=, and use A.asformat(format, nse=)."
+                "without format=, then use A.asformat(format, nse=)."
             ) from error
         raise FileFormatError(  # gaps that the format stores are more than the capacity
-            f"Expected the entries of {path} to fit {shorten(layout)} in the capacity "
-            f"nse={tensor.nse:,}, but they do not. Load it without format=, and use A.asformat(format, nse=)."
+            f"Expected the entries of {path} to fit {shorten(layout)} in the capacity nse={tensor.nse:,}, but they do "
+            "not. Load it without format=, then use A.asformat(format, nse=)."
         ) from error
 
 

@@ -78,16 +78,16 @@ def load(
         path: the file.
         format: a format, or its name or notation, plain or composed. The default is the saved one for .npz, csr for
             matrices, and all levels compressed for other ranks.
-        dtype: the dtype of the values, by default the file's dtype, which becomes 32 bits wide if JAX has 64 bits
-            switched off. Numbers in text are float64, int64, uint64 or complex128.
+        dtype: the dtype of the values, by default the file's dtype, which becomes 32 bits wide if x64 is off. Numbers
+            in text are float64, int64, uint64 or complex128.
         shape: the shape. A .tns file has none; by default it is the largest coordinate of each dimension.
-        max_bytes: the most bytes that reading may take, for the unpacked file and for the tensor. The default is 256
-            MiB plus 256 bytes for each byte of the file.
+        max_bytes: the maximum number of bytes that reading may take, for the unpacked file and for the tensor. The
+            default is 256 MiB plus 256 bytes for each byte of the file.
 
     Raises FileFormatError if the file is damaged (the message names the line of a text file), has another suffix, or
     takes more than `max_bytes`; ShapeError if `shape` is not the file's shape, DTypeError if numbers are out of the
-    dtype's range, FormatError for an unsuitable format, NotYetSupportedError for one that a dynamic tensor cannot have,
-    OSError if the file cannot be read.
+    dtype's range, FormatError for an unsuitable format, NotYetSupportedError for a format that a dynamic tensor cannot
+    have, OSError if the file cannot be read.
     """
     file, suffix = _file(path)
     dtype = None if dtype is None else parse_dtype(dtype, "dtype= of load to be a dtype of numbers")
@@ -113,7 +113,8 @@ def load(
     except (MemoryError, PatternError) as error:  # the second names the levels that take it
         raise FileFormatError(
             f"Expected enough memory for the tensor of {shorten(str(file), 200)}, but there is too little: "
-            f"{shorten(str(error).rstrip('.'), 200)}. Pass another format=, or a max_bytes= that is refused before."
+            f"{shorten(str(error).rstrip('.'), 200)}. Pass another format=, or a smaller max_bytes= to refuse such "
+            "files early."
         ) from error
 
 
@@ -161,7 +162,9 @@ def read_frostt(limit: Limit, shape: Sequence[int] | None) -> tuple[np.ndarray, 
 def write_frostt(path: Path, tensor: SparseTensor) -> None:
     """Write the stored entries of a tensor in storage order. Raises ShapeError for a scalar, DTypeError if complex."""
     if not tensor.ndim:
-        raise ShapeError("Expected a tensor with a dimension for a .tns file, but got a scalar. Save it as .npz.")
+        raise ShapeError(
+            "Expected a tensor with at least one dimension for a .tns file, but got a scalar. Save it as .npz."
+        )
     coords, values = tensor.to_coords()
     host = np.asarray(values)
     if host.dtype.kind == "c":

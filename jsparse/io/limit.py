@@ -47,7 +47,9 @@ class Limit:
         """
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):  # reading a pipe may never end
-            raise FileFormatError(f"Expected a regular file, but {shorten(str(path), 200)} is none. Copy it to one.")
+            raise FileFormatError(
+                f"Expected a regular file, but {shorten(str(path), 200)} is not one. Copy it to a regular file."
+            )
         if max_bytes is None:
             return Limit(path, LEAST + RATIO * status.st_size)
         try:
@@ -91,7 +93,7 @@ class Limit:
         if shape:
             smaller = Format.of("dcsr" if len(shape) == 2 else "csf", len(shape))
             if held + most_bytes(shape, smaller, size, count) <= self.most:
-                advice = f'Pass format="{smaller.name}", which takes memory for entries only. '
+                advice = f'Pass format="{smaller.name}", which needs memory for entries only. '
         if rows is not None:
             taken = held + _bytes(sizes, levels, size, blocks.split(rows()), self.most)
         tensor = f"a tensor of shape {shorten(tuple(shape))} with {count:,} entries in {shorten(layout)}"

@@ -41,7 +41,7 @@ def write_npz(path: Path, tensor: SparseTensor) -> None:
     kind, format, index = _describe_pattern(tensor)
     leaves = {"values": tensor.values, **index}
     if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves.values()):
-        raise DTypeError(f"Expected a tensor that is known, but {tensor!r} is traced. Save it outside jit.")
+        raise DTypeError(f"Expected a known tensor, but {tensor!r} is traced. Save it outside jit.")
     arrays = {name: np.asarray(leaf) for name, leaf in leaves.items()}
     values = arrays.pop("values")
     entries: dict[str, np.ndarray] = {
@@ -88,7 +88,7 @@ def read_npz(limit: Limit, dtype: np.dtype | None) -> SparseTensor:
         raise FileFormatError(f"Expected {path} to hold a tensor. {error}") from error
     except Exception as error:  # zipfile and numpy raise many classes for damaged bytes
         raise FileFormatError(
-            f"Expected an archive that jsparse.save wrote, but {path} is damaged or has another origin: "
+            f"Expected an archive that jsparse.save wrote, but {path} is damaged or was written by something else: "
             f"{shorten(error)}."
         ) from error
 
@@ -122,8 +122,8 @@ def read_scipy(limit: Limit) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]] |
         raise
     except Exception as error:  # zipfile, numpy and SciPy raise many classes for damaged bytes
         raise FileFormatError(
-            f"Expected an archive that jsparse.save or scipy.sparse.save_npz wrote, but "
-            f"{shorten(str(limit.path), 200)} is damaged or has another origin: {shorten(error)}."
+            "Expected an archive that jsparse.save or scipy.sparse.save_npz wrote, but "
+            f"{shorten(str(limit.path), 200)} is damaged or was written by something else: {shorten(error)}."
         ) from error
     rows = [np.asarray(row, np.int64) for row in entries_of.coords]
     return np.stack(rows) if rows else np.empty((0, 1), np.int64), entries_of.data, entries_of.shape
@@ -137,11 +137,11 @@ def _unpack(limit: Limit) -> dict[str, np.ndarray]:
         entries = {}
         for file in files:
             if file.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise FileFormatError(f"Its {shorten(file.filename)} is packed by another method than numpy's.")
+                raise FileFormatError(f"Its {shorten(file.filename)} is packed with a method that NumPy does not use.")
             with archive.open(file) as opened:  # no more than this is unpacked, whatever follows
                 entries[file.filename.removesuffix(".npy")] = _array(opened.read(file.file_size))
     if len(entries) < len(files):
-        raise FileFormatError("It holds several arrays of one name.")
+        raise FileFormatError("It holds several arrays with the same name.")
     return entries
 
 
@@ -152,7 +152,7 @@ def _entries(limit: Limit) -> dict[str, np.ndarray]:
         raise FileFormatError(f"Its version is {version}, but this jsparse reads version {VERSION}.")
     digest = text(entries, "digest")
     if digest != _digest({name: x for name, x in entries.items() if name != "digest"}):
-        raise FileFormatError("Its digest is that of other contents: the file was changed or damaged.")
+        raise FileFormatError("Its digest does not match its contents: the file was changed or damaged.")
     return {name: native(array) for name, array in entries.items()}
 
 
@@ -166,15 +166,15 @@ def _array(data: bytes) -> np.ndarray:
     read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
     shape, columns_first, dtype = read(file)
     if dtype.kind not in "biufcUS":
-        raise FileFormatError(f"It holds an array of {shorten(dtype)}, and no numbers.")
+        raise FileFormatError(f"It holds an array of {shorten(dtype)}, which are not numbers.")
     if prod(shape) * dtype.itemsize != len(data) - file.tell():
-        raise FileFormatError(f"It holds an array of another length than its shape {shorten(shape)}.")
+        raise FileFormatError(f"It holds an array whose length does not match its shape {shorten(shape)}.")
     return np.frombuffer(data, dtype, offset=file.tell()).reshape(shape, order="F" if columns_first else "C")
 
 
 def _tensor(limit: Limit, entries: Mapping[str, np.ndarray], wanted: np.dtype | None) -> SparseTensor:
     if entries["shape"].dtype.kind not in "iu":
-        raise FileFormatError(f"Its shape is {entries['shape'].dtype}, but no integers.")
+        raise FileFormatError(f"Its shape is {entries['shape'].dtype}, which are not integers.")
     shape = sizes_of(entries["shape"].tolist())
     kind = text(entries, "pattern")
     if kind not in KINDS:

@@ -1,7 +1,7 @@
 """The parts of composed tensors as entries of an archive.
 
 The entry `parts` is their number. Part n has the entries `part_n_levels`, the notation of its levels, `part_n_rule` and
-`part_n_numbers`, its rule of slots and the numbers of that (0 for one that the rule leaves open) if there is a rule,
+`part_n_numbers`, its rule for slots, if there is one, and the rule's numbers (0 for a number that is left open),
 `part_n_slots`, the number of slots, and the outer pattern: `part_n_pattern` ("static" or "dynamic"), `part_n_nse` and
 the index arrays `part_n_index_0`, … Shapes and formats of outer patterns follow from the levels.
 """
@@ -78,7 +78,7 @@ def _part(shape: tuple[int, ...], entries: Mapping[str, np.ndarray], at: str) ->
     check_index(f"{at}pattern", pattern, nse, arrays)
     part = Part.of(format, pattern, slots, shape)
     if part.has_slots and not (isinstance(pattern, DynamicPattern) and pattern.has_overflowed):
-        # Each entry is stored once, in a slot of its own.
+        # Each entry is stored once, in its own slot.
         static = pattern if isinstance(pattern, Pattern) else pattern.to_static()
         *index, slots_of_entries = static.arrays
         Pattern.of_arrays(static.shape[:-1], Format(static.format.levels[:-1]), index)
@@ -86,7 +86,7 @@ def _part(shape: tuple[int, ...], entries: Mapping[str, np.ndarray], at: str) ->
         repeated = ordered[1:][ordered[1:] == ordered[:-1]]
         if len(repeated):
             raise FileFormatError(
-                f"Its {at}pattern puts several entries into slot {repeated[0]}, but each has a slot of its own."
+                f"Its {at}pattern puts several entries into slot {repeated[0]}, but each entry must have its own slot."
             )
     return part
 
@@ -104,7 +104,9 @@ def _rule(entries: Mapping[str, np.ndarray], at: str) -> SlotRule:
         )
     rule_of_slots = rule(*[n or None for n in numbers.tolist()])
     if not rule_of_slots.column_parts:
-        raise FileFormatError(f"Its {at}numbers divide the columns into {numbers[0]} parts, but there is at least one.")
+        raise FileFormatError(
+            f"Its {at}numbers divide the columns into {numbers[0]} parts, but there must be at least one."
+        )
     return rule_of_slots
 
 

@@ -18,7 +18,7 @@ from jsparse.errors import FileFormatError, shorten
 from jsparse.io.limit import Limit
 
 BLOCK = 1 << 20  # the bytes that are read, and parsed, together
-LONGEST = 1 << 20  # the most characters of a line
+LONGEST = 1 << 20  # the maximum number of characters of a line
 ROWS = 1 << 16  # the rows that are formatted together
 LEVEL = 5  # of compression; the highest takes four times as long, for files that are 1% smaller
 WORK = 4  # the bytes in use at the peak of reading for each byte of a table

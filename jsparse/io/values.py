@@ -41,8 +41,8 @@ def sum_entries(
         limits = np.iinfo(np.uint32 if values.dtype.kind == "u" else np.int32)
         if ((high < limits.min) | (high > limits.max)).any():
             raise DTypeError(
-                f"Expected entries of {shorten(str(path), 200)} with equal coordinates to have sums that fit "
-                f"{values.dtype}, but one is out of its range. Pass dtype='float32' or another float."
+                f"Expected the sums of entries with equal coordinates in {shorten(str(path), 200)} to fit "
+                f"{values.dtype}, but one is out of range. Pass dtype='float32' or another float."
             )
     return pattern, sums
 
@@ -57,8 +57,8 @@ def convert_values(path: Path, values: np.ndarray, target: np.dtype) -> np.ndarr
     if values.dtype.kind == "c" and target.kind != "c":
         if values.imag.any():
             raise DTypeError(
-                f"Expected real numbers for {target}, but {shorten(str(path), 200)} has imaginary parts. "
-                f"Pass dtype='complex64', and take A.map(jnp.real) if that is meant."
+                f"Expected real numbers for {target}, but {shorten(str(path), 200)} has imaginary parts. Pass "
+                "dtype='complex64', and take A.map(jnp.real) if you want the real parts."
             )
         values = values.real
     with np.errstate(all="ignore"):

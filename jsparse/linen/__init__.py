@@ -4,7 +4,7 @@ try:
     from flax import linen as _linen  # noqa: F401  an error that says what to install
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        f"Expected the package flax for jsparse.linen, but there is no {error.name}. Install it: pip install "
+        f"Expected the package flax for jsparse.linen, but {error.name} is not installed. Install it: pip install "
         "'jsparse[flax]'.",
         name=error.name,
     ) from error

@@ -38,7 +38,7 @@ class SparseAttention(linen.Module):
 
     With `decode=True`, as in `linen.MultiHeadDotProductAttention`, `init` with x of full length makes a KV cache, and
     each call computes the next positions: x is one position, or several such as a prompt, the mask is causal, and there
-    is no dropout. For shorter sequences than the mask is made for, its leading part is the mask.
+    is no dropout. For sequences that are shorter than the mask, its leading part is used.
 
         >>> layer = jsparse.linen.SparseAttention(jsparse.pattern.causal(128, before=16), 8, decode=True)
         >>> variables = layer.init(jax.random.key(0), x)

@@ -1,6 +1,6 @@
 """Layers as pure functions of arrays and sparse tensors, and graph layers as dataclasses of sizes and options.
 
-`jsparse.nnx` and `jsparse.linen` have these layers as modules of Flax.
+`jsparse.nnx` and `jsparse.linen` have these layers as Flax modules.
 """
 
 from jsparse.nn.aggregation import aggregate

@@ -151,7 +151,7 @@ def relative_bias(table: ArrayLike, mask: PatternLike, *, first: ArrayLike = 0) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MultiHead:
-    """The sizes of attention, by the names that they have in the layers of Flax.
+    """The sizes of attention, with the names that Flax's layers use.
 
     Attributes:
         num_heads: the number of heads of queries.
@@ -181,7 +181,7 @@ class MultiHead:
         check_sizes("SparseAttention", optional=names[3:], **{name: getattr(self, name) for name in names})
         if self.max_distance is not None and (not isinstance(self.max_distance, int) or self.max_distance < 0):
             raise ShapeError(
-                f"Expected max_distance to be an integer from 0 in SparseAttention, but got {self.max_distance!r}."
+                f"Expected max_distance to be an integer >= 0 in SparseAttention, but got {self.max_distance!r}."
             )
         width = self.qkv_features or self.in_features
         if width % self.num_heads or self.num_heads % self.kv_heads:

@@ -107,7 +107,7 @@ def attention_step(
     length = pattern.shape[-1]
     if x.ndim < 2 or not 1 <= x.shape[-2] <= length:
         raise ShapeError(
-            f"Expected x (..., n, in), 1 to {length} positions, in a step of a decoder, but got {x.shape}."
+            f"Expected x (..., n, in) with 1 to {length} positions in a step of a decoder, but got {x.shape}."
         )
     expected = (*k.shape[:-3], length, *k.shape[-2:])
     if cache.key.shape != expected or cache.value.shape != expected:
@@ -118,8 +118,8 @@ def attention_step(
     if not isinstance(cache.index, jax.core.Tracer) and int(cache.index) + x.shape[-2] > length:
         raise ShapeError(
             f"Expected at most {length} steps for a KV cache of length {length}, but {int(cache.index)} positions are "
-            f"written already, and x {x.shape} has {x.shape[-2]}. Begin with an empty cache, or make mask and cache "
-            f"longer."
+            f"written already, and x {x.shape} has {x.shape[-2]}. Begin with an empty cache, or make the mask and the "
+            "cache longer."
         )
     keys, values = (
         jax.lax.dynamic_update_slice_in_dim(cached, new.astype(cached.dtype), cache.index, axis=-3)
@@ -132,7 +132,7 @@ def attention_step(
         bias = relative_bias(relative, rows, first=cache.index)
         added.append(Extra(bias, (*(False,) * (q.ndim - 3), True)))
     of_queries = keys, values
-    if pattern.ndim == 3 and keys.shape[-2] != q.shape[-2]:  # each query head has a pattern of its own
+    if pattern.ndim == 3 and keys.shape[-2] != q.shape[-2]:  # each query head has its own pattern
         repeats = q.shape[-2] // keys.shape[-2]
         of_queries = jnp.repeat(keys, repeats, -2), jnp.repeat(values, repeats, -2)
     attended = attend(q, *of_queries, pattern_of_mask(rows, q, *of_queries), None, added, lengths_first=True)

@@ -43,7 +43,7 @@ def route(logits: ArrayLike, k: int, *, softmax_over: str | None = None) -> Rout
     logits = dense_array(logits, "route", "logits (tokens, experts)")
     if logits.ndim != 2 or not isinstance(k, int) or not 0 < k <= logits.shape[1]:
         raise ShapeError(
-            f"Expected logits (tokens, experts) and at most so many experts in route, but got "
+            "Expected logits (tokens, experts) and k from 1 to the number of experts in route, but got "
             f"{shorten(logits.shape)} and k={k}."
         )
     over = ("all" if k == 1 else "chosen") if softmax_over is None else softmax_over
@@ -84,7 +84,7 @@ def mixture_of_experts(
     """
     if not isinstance(routing, Routing):
         raise DTypeError(
-            f"Expected a Routing in mixture_of_experts, such as route gives, but got {short_repr(routing)}."
+            f"Expected a Routing in mixture_of_experts, as route returns it, but got {short_repr(routing)}."
         )
     layer = "mixture_of_experts"
     x, up = dense_array(x, layer, "x (tokens, in)"), dense_array(up, layer, "up (experts, ...)")
@@ -142,7 +142,7 @@ def top_k_activations(x: TensorLike, k: int) -> SparseTensor:
     x = dense_array(x, "top_k_activations", "x (rows, features)")
     if x.ndim != 2 or not isinstance(k, int) or not 0 < k <= x.shape[1]:
         raise ShapeError(
-            f"Expected an array (rows, features) and at most so many elements in top_k_activations, but got "
+            "Expected an array (rows, features) and k from 1 to the number of features in top_k_activations, but got "
             f"{shorten(x.shape)} and k={k}."
         )
     columns = jnp.sort(jax.lax.top_k(x, k)[1], axis=1)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike, DTypeLike
 
-from jsparse.errors import DTypeError, ShapeError, short_repr, shorten
+from jsparse.errors import DTypeError, ShapeError, named_type, short_repr, shorten
 from jsparse.graph.graphs import Graph, Relation, check_relation
 from jsparse.nn.layer import Arrays, Layer, Parameter
 from jsparse.nn.operands import Features, wide
@@ -48,8 +48,8 @@ class HeteroConv(Layer):
             concatenate their features in the order of the relations; or None for an array (nodes, relations,
             features).
 
-    Raises ShapeError for relations that are not three names, and for another `aggr`; DTypeError for a layer that is no
-    `jsparse.nn.Layer`.
+    Raises ShapeError for relations that are not three names, and for another `aggr`; DTypeError for a layer that is not
+    a `jsparse.nn.Layer`.
     """
 
     convs: Convs
@@ -63,8 +63,8 @@ class HeteroConv(Layer):
         prefixes = [_prefix(relation) for relation, _ in self._pairs]
         if not prefixes or len(set(prefixes)) < len(prefixes):
             raise ShapeError(
-                f"Expected one relation or more in HeteroConv, whose names joined by '__' differ, but got "
-                f"{shorten(prefixes)}."
+                "Expected at least one relation in HeteroConv, and relations whose names joined by '__' differ, but "
+                f"got {shorten(prefixes)}."
             )
         if self.aggr is not None and self.aggr not in AGGREGATIONS:
             raise ShapeError(
@@ -113,8 +113,8 @@ class HeteroConv(Layer):
         for name, one in (("graph", graph), ("x", x), ("edge_features", edge_features)):
             if not isinstance(one, Mapping) and not (name == "edge_features" and one is None):
                 raise DTypeError(
-                    f"Expected a dictionary as {name} of HeteroConv, of relations or of types of nodes, but got a "
-                    f"{type(one).__name__}."
+                    f"Expected a dictionary by relation or by type of nodes as {name} of HeteroConv, but got "
+                    f"{named_type(one)}."
                 )
         present = [(relation, conv) for relation, conv in self._pairs if relation in graph]
         if not present:
@@ -175,7 +175,7 @@ def _aggregate(results: list[jax.Array], aggr: str | None, target: str) -> jax.A
         return jnp.concatenate(results, axis=-1)
     if len({one.shape for one in results}) > 1:
         raise ShapeError(
-            f"Expected layers that give arrays of one shape for the nodes {target!r} in HeteroConv, but got "
+            f"Expected layers that return arrays of the same shape for the nodes {target!r} in HeteroConv, but got "
             f"{shorten([one.shape for one in results])}. Pass aggr='cat', or equal out_features."
         )
     if aggr is None:

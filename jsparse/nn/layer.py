@@ -139,8 +139,8 @@ class Layer:
         if edge_features is not None:
             if getattr(self, "edge_features", None) is None:
                 raise ShapeError(
-                    f"Expected no edge_features in a {name} layer that is made without them. Layers of graph attention "
-                    "take them, if they are made with edge_features=, the number of features."
+                    f"Expected no edge_features in a {name} layer that was made without them. Graph attention layers "
+                    "take them if you make the layers with edge_features=, the number of features."
                 )
             options["edge_features"] = edge_array(edge_features, name, dtype)
         x = features(x, name, dtype)

@@ -16,7 +16,7 @@ from jax.typing import ArrayLike, DTypeLike
 from jsparse.base.arrays import Array, host_array, is_integer, jax_array
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.convert.dynamic_creation import index_numbers
-from jsparse.errors import DTypeError, ShapeError, shorten
+from jsparse.errors import DTypeError, ShapeError, named_type, shorten
 from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, is_pattern
 from jsparse.ops.einsum import contract
@@ -58,8 +58,8 @@ def sparse_graph(graph: Any, x: SparseTensor | jax.Array, layer: str) -> Graph:
     if isinstance(x, SparseTensor) and isinstance(graph, jax.Array | np.ndarray):
         raise DTypeError(
             f"Expected a sparse graph as the first argument of {layer}(graph, x), but got an array of shape "
-            f"{shorten(graph.shape)}, and sparse features {shorten(x.shape)}. Exchange them, or convert the graph "
-            "by jsparse.asarray."
+            f"{shorten(graph.shape)}, and sparse features {shorten(x.shape)}. Exchange them, or convert the graph with "
+            "jsparse.asarray."
         )
     return graph if is_pattern(graph) else as_tensor(graph, f"nn.{layer}")
 
@@ -82,7 +82,7 @@ def sparse_or_dense(
 ) -> SparseTensor | jax.Array:
     """Convert an operand of a product with a kernel to a SparseTensor or an array. If `dtype` is None, the dtype stays.
 
-    Sparse arrays of scipy and of JAX become SparseTensors. Raises DTypeError unless `x` is an array of numbers.
+    SciPy and JAX sparse arrays become SparseTensors. Raises DTypeError unless `x` is an array of numbers.
     """
     operand = as_sparse_operand(x, f"jsparse.nn.{layer}")
     is_sparse = isinstance(operand, SparseTensor)
@@ -93,12 +93,12 @@ def sparse_or_dense(
 def dense_array(x: Any, layer: str, expected: str, hint: str = "") -> jax.Array:
     """Convert an operand to an array.
 
-    Raises DTypeError for a sparse tensor, and for any other operand that is no array of numbers. The message contains
-    `expected`, and for a sparse tensor also `hint`.
+    Raises DTypeError for a sparse tensor, and for any other operand that is not an array of numbers. The message
+    contains `expected`, and for a sparse tensor also `hint`.
     """
     if isinstance(x, SparseTensor) or is_pattern(x):
         raise DTypeError(
-            f"Expected {expected} of {layer} as an array, but got a {type(x).__name__} of shape {shorten(x.shape)}."
+            f"Expected {expected} of {layer} as an array, but got {named_type(x)} of shape {shorten(x.shape)}."
             f"{hint} For sparse values, pass x.todense()."
         )
     return jax_array(x, f"{expected} of {layer} as an array of numbers")

@@ -69,7 +69,7 @@ def attention_pool(x: ArrayLike, scores: ArrayLike, graph_of: ArrayLike, size: i
     rows, logits = wide(rows), wide(logits)
     if logits.shape != owner.shape or rows.ndim != 2:
         raise ShapeError(
-            f"Expected features (nodes, features) and a score for each node in attention_pool, but got "
+            "Expected features (nodes, features) and a score for each node in attention_pool, but got "
             f"{shorten(rows.shape)} and {shorten(logits.shape)}."
         )
     if not size:  # JAX gathers nothing from an empty array

@@ -45,7 +45,7 @@ def gradual_sparsity(step: ArrayLike, *, begin: int, end: int, final: float, ini
 
 
 def n_of_m(weight: ArrayLike, n: int, m: int, *, axis: int = 0, format: str | Format = "csr") -> SparseTensor:
-    """Keep the n largest magnitudes in each group of m consecutive elements. Of equal magnitudes, the first is kept.
+    """Keep the n largest magnitudes in each group of m consecutive elements. Among equal magnitudes the first stay.
 
         >>> W = jsparse.nn.n_of_m(jnp.arange(16.0).reshape(8, 2), 2, 4)
         >>> W.nse
@@ -60,14 +60,14 @@ def n_of_m(weight: ArrayLike, n: int, m: int, *, axis: int = 0, format: str | Fo
         axis: the axis along which elements are consecutive; by default the axis of inputs.
         format: the format of the result.
 
-    Returns a SparseTensor of the dtype of `weight`, with n / m of the elements; in a format of blocks, the others in a
-    block are 0. It is static if the weight is known. If it is traced, as in jit, the result is dynamic, and one program
-    serves all weights.
+    Returns a SparseTensor of the dtype of `weight`, with n / m of the elements; in a format with blocks, the other
+    elements of a block are 0. It is static if the weight is known. If it is traced, as in jit, the result is dynamic,
+    and one program serves all weights.
 
-    Raises ShapeError if `weight` is no matrix, m does not divide the axis, or n is not from 1 to m, DTypeError if
+    Raises ShapeError if `weight` is not a matrix, m does not divide the axis, or n is not from 1 to m, DTypeError if
     `weight` does not hold numbers.
     """
-    with jax.ensure_compile_time_eval():  # a known array of numpy stays known in jit
+    with jax.ensure_compile_time_eval():  # a known NumPy array stays known in jit
         w = jax_array(weight, "the weight of n_of_m to be a matrix of numbers")
     mask = n_of_m_mask(w, n, m, axis)
     layout, kept = Format.plain(format, 2), w.size // m * n

@@ -37,7 +37,7 @@ class SparseAttention(nnx.Module, metaclass=Shown):
     Without a context the layer computes self-attention. `layer(x, context)` computes cross-attention, with a mask
     (length of x, length of the context).
 
-    For shorter sequences than the mask is made for, its leading part is the mask.
+    For sequences that are shorter than the mask, its leading part is used.
 
     With `decode=True`, in the constructor or in a call, a call computes the next positions with a KV cache: x is one
     position, as in `nnx.MultiHeadAttention`, or several such as a prompt. The mask is causal, there is no dropout, and
@@ -206,8 +206,8 @@ class TransformerBlock(nnx.Module, metaclass=Shown):
         check_sizes("TransformerBlock", optional=["mlp_features"], features=features, mlp_features=mlp_features)
         if attention.get("out_features", features) != features:
             raise ShapeError(
-                f"Expected no other out_features than {features}, the features of the TransformerBlock, but "
-                f"got {attention['out_features']}."
+                f"Expected out_features to be {features}, the features of the TransformerBlock, but got "
+                f"{attention['out_features']}."
             )
         dtypes = {name: attention[name] for name in ("dtype", "param_dtype") if name in attention}
         self.features = features

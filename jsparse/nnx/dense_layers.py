@@ -1,4 +1,4 @@
-"""Detection of Flax's dense layers that multiply by one matrix, and extraction of this matrix."""
+"""Finds the dense Flax layers that multiply by one matrix, and extracts this matrix."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import math
 import jax
 from flax import nnx
 
-from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError, short_repr
+from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError, named_type, short_repr
 from jsparse.nnx.attention import SparseAttention
 
 # Options that change what a layer computes. Others, such as initializers, have done their work, and `precision` is the
@@ -22,7 +22,7 @@ def refusal(layer: object) -> str | None:
     if not isinstance(layer, nnx.Linear | nnx.LinearGeneral):
         return f"no sparse {name}"
     if type(layer) not in (nnx.Linear, nnx.LinearGeneral):
-        return f"{name} is a subclass with a call of its own"
+        return f"{name} is a subclass with its own call"
     defaults = inspect.signature(type(layer).__init__).parameters
     for option in OPTIONS:
         value = getattr(layer, option, None)
@@ -32,10 +32,10 @@ def refusal(layer: object) -> str | None:
         if layer.batch_axis:
             return f"batch_axis={dict(layer.batch_axis)}"
         if layer.axis != tuple(range(-len(layer.axis), 0)):
-            return f"axis={layer.axis}, where the last axes in their order are expected"
+            return f"axis={layer.axis}, where the last axes are expected, in their order"
     sizes = (*_tuple(layer.in_features), *_tuple(layer.out_features))
     if layer.kernel.shape != sizes:
-        return f"a kernel {layer.kernel.shape} in place of {sizes}, as nnx.vmap makes"
+        return f"a kernel {layer.kernel.shape} in place of {sizes}, as nnx.vmap makes it"
     return None
 
 
@@ -60,22 +60,22 @@ def projection_layer(attention: SparseAttention, name: str) -> nnx.LinearGeneral
 def as_matrix(layer: object, function: str) -> jax.Array:
     """Return the kernel of a dense layer as a matrix (inputs, outputs).
 
-    Raises DTypeError for another type of layer, NotYetSupportedError for a dense layer that is no product with one
+    Raises DTypeError for another type of layer, NotYetSupportedError for a dense layer that is not a product with one
     matrix, ShapeError if the kernel is traced.
     """
     if not isinstance(layer, nnx.Linear | nnx.LinearGeneral):
         raise DTypeError(
-            f"Expected an nnx.Linear, an nnx.LinearGeneral or a SparseTensor in {function}, but got a "
-            f"{type(layer).__name__}. An array becomes a SparseTensor by jsparse.asarray."
+            f"Expected an nnx.Linear, an nnx.LinearGeneral or a SparseTensor in {function}, but got "
+            f"{named_type(layer)}. jsparse.asarray makes a SparseTensor from an array."
         )
     if (reason := refusal(layer)) is not None:
         raise NotYetSupportedError(
-            f"Expected a {type(layer).__name__} that multiplies the last axes of x by its kernel in {function}, but "
+            f"Expected {named_type(layer)} that multiplies the last axes of x by its kernel in {function}, but "
             f"got {reason}. Leave this layer dense."
         )
     kernel = layer.kernel[...]
     if isinstance(kernel, jax.core.Tracer):
-        raise ShapeError(f"Expected a kernel that is known in {function}. Call it outside jit.")
+        raise ShapeError(f"Expected a known kernel in {function}. Call it outside jit.")
     return kernel.reshape(math.prod(_tuple(layer.in_features)), math.prod(_tuple(layer.out_features)))
 
 

@@ -13,7 +13,7 @@ from flax import nnx
 from jax.typing import ArrayLike, DTypeLike
 
 from jsparse.convert.creation import asarray
-from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError, short_repr
+from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError, named_type, short_repr
 from jsparse.formats import Format
 from jsparse.nn.layer import check_sizes
 from jsparse.nn.linear import affine, normal_initializer
@@ -56,7 +56,7 @@ class _Linear(nnx.Module, metaclass=Shown):
         name = type(self).__name__
         if out_sharding is not None:
             raise NotYetSupportedError(
-                f"Expected out_sharding=None in {name}, but got {short_repr(out_sharding)}. Constrain its result by "
+                f"Expected out_sharding=None in {name}, but got {short_repr(out_sharding)}. Constrain its result with "
                 "jax.lax.with_sharding_constraint."
             )
         x, inputs = sparse_or_dense(x, name, "x (..., in)"), self.in_features
@@ -81,7 +81,8 @@ class SparseLinear(_Linear):
         (8, 32)
 
     The values are an `nnx.Param` (see `SparseParam`), so gradients and optimizers work on stored entries alone. With
-    `dynamic=True`, `rewire` may change the pattern at a constant number of entries, and nothing is compiled again.
+    `dynamic=True`, `rewire` may change the pattern as long as the number of entries stays the same, and nothing is
+    compiled again.
 
     Args:
         in_features, out_features: the sizes of x and of the result.
@@ -159,9 +160,9 @@ class SparseLinear(_Linear):
             dynamic: whether the pattern is data, so that it may change. A sparse kernel may be dynamic already.
             dtype: the dtype of the computation; by default the dtype of the source layer.
 
-        Raises DTypeError for another source, and for a bias beside a layer; ShapeError for a kernel that is traced or
-        no matrix, and for a sparsity out of range; NotYetSupportedError for a layer that does not multiply by one
-        matrix because of its options.
+        Raises DTypeError for any other source, and for a bias together with a layer; ShapeError for a kernel that is
+        traced or not a matrix, and for a sparsity out of range; NotYetSupportedError for a layer that does not multiply
+        by one matrix because of its options.
         """
         where = "SparseLinear.of"
         kernel, sizes, bias, own_dtype = parts_of(source, bias, where)
@@ -176,7 +177,7 @@ class SparseLinear(_Linear):
         return layer
 
     def rewire(self, scores: TensorLike, count: jax.Array | int) -> None:
-        """Do a step of RigL: drop the `count` smallest entries, and store 0 at the `count` positions of largest score.
+        """Do a step of RigL: drop the `count` smallest entries, and store 0 where the `count` largest scores are.
 
             >>> from flax import nnx
             >>> layer = jsparse.nnx.SparseLinear(64, 32, density=0.1, dynamic=True, rngs=nnx.Rngs(0))
@@ -193,13 +194,13 @@ class SparseLinear(_Linear):
             count: an integer, at most the capacity of the kernel. It may be traced, so that one program serves a
                 schedule.
 
-        Raises PatternError if the pattern is static (`dynamic=True` makes it dynamic), ShapeError for a count that
-        is no integer >= 0.
+        Raises PatternError if the pattern is static (`dynamic=True` makes it dynamic), ShapeError for a count that is
+        not an integer >= 0.
         """
         kernel, (number, known) = self.kernel.tensor, parse_count(count)
         if number is None or (known or 0) > kernel.nse:
             raise ShapeError(
-                f"Expected the number of entries as count in SparseLinear.rewire, from 0 to {kernel.nse:,}, but got "
+                f"Expected count in SparseLinear.rewire to be a number of entries from 0 to {kernel.nse:,}, but got "
                 f"{short_repr(count)}."
             )
         if not isinstance(scores, SparseTensor):
@@ -226,7 +227,7 @@ def parts_of(source: Source, bias: ArrayLike | None, where: str) -> Parts:
         return Parts(source, (source.shape[0], source.shape[1]), bias, None)
     kernel = source.kernel.tensor if isinstance(source, _Linear) else as_matrix(source, where)
     if bias is not None:
-        raise DTypeError(f"Expected no bias beside a {type(source).__name__} in {where}: the layer has its own.")
+        raise DTypeError(f"Expected no bias together with {named_type(source)} in {where}: the layer has its own.")
     bias = None if source.bias is None else source.bias[...]
     return Parts(kernel, (source.in_features, source.out_features), bias, source.dtype)
 

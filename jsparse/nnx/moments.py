@@ -24,12 +24,12 @@ def restrict_state(optimizer: nnx.Optimizer, old: PyTree, new: PyTree) -> None:
         >>> layer.rewire(jnp.ones((64, 32)), 20)
         >>> jsparse.nnx.restrict_state(optimizer, old, layer)
 
-    Moments are arrays with a number for each stored entry. An nnx.Optimizer does not know where entries are. After a
-    change of the pattern it would use moments that belong to other entries. New entries get moments of 0. The function
-    may be called inside nnx.jit.
+    Moments are arrays with a number for each stored entry. An nnx.Optimizer does not know where entries are. If the
+    pattern changed, it would use moments that belong to other entries. New entries get moments of 0. The function may
+    be called inside nnx.jit.
 
     Args:
-        optimizer: an nnx.Optimizer with any transformation of Optax. Its state is changed.
+        optimizer: an nnx.Optimizer with any Optax transformation. Its state is changed.
         old: the model before its entries moved: a clone, or a state.
         new: the model now.
 
@@ -38,8 +38,8 @@ def restrict_state(optimizer: nnx.Optimizer, old: PyTree, new: PyTree) -> None:
     before, after = _tensors(old), _tensors(new)
     if before.keys() != after.keys():
         raise PatternError(
-            f"Expected one model before and after its entries moved, but the dynamic sparse parameters are "
-            f"{sorted(before)} and {sorted(after)}. Pass a clone of the model, made before."
+            "Expected one model before and after its entries moved, but the dynamic sparse parameters are "
+            f"{sorted(before)} and {sorted(after)}. Pass a clone of the model that you made before its entries moved."
         )
     moments = dict(nnx.to_flat_state(nnx.state(optimizer, nnx.OptState)))
     for path, variable in moments.items():

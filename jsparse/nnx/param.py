@@ -6,7 +6,7 @@ from typing import Any
 
 from flax import nnx
 
-from jsparse.errors import DTypeError, PatternError
+from jsparse.errors import DTypeError, PatternError, named_type
 from jsparse.formats import Pattern
 from jsparse.nnx.shown import Shown
 from jsparse.tensor.composed import ComposedTensor, Composition
@@ -18,7 +18,7 @@ PREFIX = "values@"
 
 
 class SparseIndex(nnx.Variable):
-    """The index arrays of a dynamic pattern: state of a module, but no parameters."""
+    """The index arrays of a dynamic pattern: they belong to a module's state, but are not parameters."""
 
 
 class SparseParam(nnx.Module, metaclass=Shown):
@@ -38,12 +38,12 @@ class SparseParam(nnx.Module, metaclass=Shown):
     Args:
         tensor: a SparseTensor.
 
-    Raises DTypeError if `tensor` is no SparseTensor.
+    Raises DTypeError if `tensor` is not a SparseTensor.
     """
 
     def __init__(self, tensor: SparseTensor) -> None:
         if not isinstance(tensor, SparseTensor):
-            raise DTypeError(f"Expected a SparseTensor for a SparseParam, but got a {type(tensor).__name__}.")
+            raise DTypeError(f"Expected a SparseTensor for a SparseParam, but got {named_type(tensor)}.")
         check_leaves(tensor, "the tensor of a SparseParam")
         pattern: Pattern | DynamicPattern | Composition = tensor.pattern
         is_known = isinstance(pattern, Pattern) or not tensor.is_dynamic
@@ -73,8 +73,8 @@ class SparseParam(nnx.Module, metaclass=Shown):
         check_leaves(tensor, "the tensor of a SparseParam")
         if type(tensor.pattern) is not type(pattern) or tensor.pattern.digest != pattern.digest:
             raise PatternError(
-                f"Expected a tensor on {pattern!r}, or if that is dynamic, of the same shape, format and nse, but got "
-                f"{tensor!r}. Make a new SparseParam, and a new optimizer."
+                f"Expected a tensor on {pattern!r}, or if this pattern is dynamic, a tensor with the same shape, "
+                f"format and nse, but got {tensor!r}. Make a new SparseParam, and a new optimizer."
             )
         if isinstance(self.pattern, SparseIndex):
             self.pattern.set_value(_ordinary(tensor.pattern))
@@ -93,7 +93,7 @@ class SparseParam(nnx.Module, metaclass=Shown):
         pattern = vars(self).get("pattern")
         if name.startswith(PREFIX) and pattern is not None and name != _name(self._pattern()):
             raise PatternError(
-                f"Expected a state with the parameter {_name(self._pattern())}, whose digest is that of "
+                f"Expected a state with the parameter {_name(self._pattern())}, whose digest belongs to "
                 f"{self._pattern()!r}, but got {name}: the state belongs to another pattern."
             )
         super().__setattr__(name, value)

@@ -14,7 +14,7 @@ from flax import nnx
 from flax.nnx import filterlib
 from flax.typing import PathParts
 
-from jsparse.errors import DTypeError, short_repr
+from jsparse.errors import DTypeError, named_type, short_repr
 from jsparse.formats import Format
 from jsparse.nn.layer import check_sizes
 from jsparse.nnx.attention import SparseAttention
@@ -114,7 +114,7 @@ def prune_model(
         dynamic: whether patterns are data, so that `SparseLinear.rewire` may change them.
 
     Returns the new model, and a `PruningSummary` that also names the kernels that stay dense, and why. Train the new
-    model with a new optimizer, since the parameters of both models differ.
+    model with a new optimizer, because the two models have different parameters.
 
     Raises DTypeError if no layer is chosen, if `sparsity` is a function and `across_layers` is set, or if `block` is
     combined with `format` or `dynamic`; ShapeError for a sparsity out of range, and for kernels that are traced (inside
@@ -122,8 +122,8 @@ def prune_model(
     """
     if block is not None and (format is not None or dynamic):
         raise DTypeError(
-            f"Expected block= alone, without format= and dynamic=, in prune_model, but got "
-            f"format={short_repr(format)} and dynamic={dynamic}. Kernels of blocks are static, in bsr."
+            f"Expected block= without format= and dynamic= in prune_model, but got format={short_repr(format)} and "
+            f"dynamic={dynamic}. Kernels with blocks are static, in bsr."
         )
     if block is not None:
         check_sizes("prune_model", pairs=["block"], block=block if isinstance(block, tuple) else None)
@@ -132,8 +132,8 @@ def prune_model(
     if not chosen:
         names = ", ".join(f"{_text(kernel.path)} ({kernel.note})" for kernel in others) or "no kernels"
         raise DTypeError(
-            f"Expected a model with linear layers, and where= that chooses some of them, in prune_model, but got a "
-            f"{type(model).__name__} with {names}."
+            "Expected a model with linear layers in prune_model, and a where= that chooses some of them, but got "
+            f"{named_type(model)} with {names}."
         )
     sources: dict[Path, Source] = {
         path: layer.to_sparse() if isinstance(layer, PrunedLinear) else layer for path, layer in chosen.items()
@@ -162,7 +162,7 @@ def prune_model(
 def _kernels(
     model: object, where: filterlib.Filter, block: Block | None
 ) -> tuple[dict[Path, Layer], list[KernelSummary]]:
-    """Find the layers to prune, and summarize the kernels that stay as they are."""
+    """Find the layers to prune, and summarize the kernels that stay unchanged."""
     nodes, predicate = dict(nnx.iter_graph(model)), filterlib.to_predicate(where)
     modules = {path: node for path, node in nodes.items() if isinstance(node, nnx.Module)}
     owners = Counter(id(x) for module in modules.values() for x in vars(module).values() if isinstance(x, nnx.Param))

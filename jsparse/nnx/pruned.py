@@ -21,7 +21,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 
 class Mask(nnx.Variable):
-    """The mask of the kept weights: state of a module, but no parameter."""
+    """The mask of the kept weights: it belongs to a module's state, but is not a parameter."""
 
 
 class PrunedLinear(nnx.Module, metaclass=Shown):
@@ -62,7 +62,7 @@ class PrunedLinear(nnx.Module, metaclass=Shown):
     def prune(self, zeros: float | np.number | jax.Array) -> None:
         """Prune the weights of smallest magnitude: the fraction `zeros` of all weights. The fraction may be traced.
 
-        Of equal magnitudes, the first stay. NaN is the largest magnitude, as in `A.prune`.
+        If magnitudes are equal, the first weights stay. NaN is the largest magnitude, as in `A.prune`.
         """
         is_number = isinstance(zeros, int | float | np.number | jax.Array) and not np.ndim(zeros)
         if not is_number or (not isinstance(zeros, jax.core.Tracer) and not 0 <= zeros <= 1):
@@ -82,7 +82,7 @@ class PrunedLinear(nnx.Module, metaclass=Shown):
         """Make a sparse layer of the kept weights. Raises ShapeError inside jit, where the mask is not known."""
         mask = self.mask[...]
         if isinstance(mask, jax.core.Tracer):
-            raise ShapeError("Expected a mask that is known in PrunedLinear.to_sparse. Call it outside jit.")
+            raise ShapeError("Expected a known mask in PrunedLinear.to_sparse. Call it outside jit.")
         pattern = asarray(mask, format="csc").pattern
         rows, columns = SparseTensor(jnp.zeros(pattern.nse), pattern).coords
         kernel = SparseTensor(self.linear.kernel[...][rows, columns], pattern)

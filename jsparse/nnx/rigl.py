@@ -14,7 +14,7 @@ from flax.nnx import filterlib
 from jax.typing import ArrayLike
 
 from jsparse.base.arrays import PyTree
-from jsparse.errors import PatternError, ShapeError, short_repr
+from jsparse.errors import PatternError, ShapeError, named_type, short_repr
 from jsparse.nn.operands import sparse_or_dense
 from jsparse.nnx.linear import SparseLinear
 from jsparse.nnx.moments import restrict_state
@@ -29,7 +29,7 @@ def rigl_step(
     optimizer: nnx.Optimizer | None = None,
     where: filterlib.Filter = ...,
 ) -> None:
-    """Do a step of RigL: the smallest weights of sparse layers give way to those with the largest gradients.
+    """Do a step of RigL: drop the smallest weights of sparse layers, and store weights where gradients are largest.
 
         >>> from flax import nnx
         >>> import optax
@@ -69,9 +69,9 @@ def rigl_step(
     }
     if not layers:
         raise PatternError(
-            f"Expected a model with dynamic sparse layers in rigl_step, and where= that chooses some of them, but got "
-            f"a {type(model).__name__} without any. Make them by jsparse.nnx.SparseLinear(..., dynamic=True), or by "
-            f"jsparse.nnx.prune_model(model, sparsity, dynamic=True)."
+            "Expected a model with dynamic sparse layers in rigl_step, and a where= that chooses some of them, but got "
+            f"{named_type(model)} without such layers. Make them with jsparse.nnx.SparseLinear(..., dynamic=True), or "
+            "with jsparse.nnx.prune_model(model, sparsity, dynamic=True)."
         )
     old = nnx.clone(model)
     probed = nnx.recursive_map(lambda path, node: _Probed(node) if path in layers else node, nnx.clone(model))
@@ -90,7 +90,7 @@ def rigl_step(
 
 
 class _Zeros(nnx.Variable):
-    """A dense kernel of zeros, whose gradient is wanted."""
+    """A dense kernel of zeros, which is there for its gradient."""
 
 
 class _Probed(nnx.Module):

@@ -1,4 +1,4 @@
-"""What `help` and `dir` show of NNX modules, and the signatures of the modules."""
+"""The attributes of NNX modules that `help` and `dir` show, and the signatures of the modules."""
 
 from __future__ import annotations
 

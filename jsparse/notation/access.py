@@ -50,12 +50,12 @@ def read_access(reader: Reader, depth: int = 0) -> ParsedAccess:
     nested: list[ParsedAccess] = []
     separator = reader.take("[")
     if separator and depth > MAX_DEPTH:
-        message = f"Expected at most {MAX_DEPTH} accesses inside one another: read an index in a statement of its own"
+        message = f"Expected at most {MAX_DEPTH} nested accesses: read an index in a separate statement"
         raise reader.not_yet(token, message)
     while separator and separator.text != "]":
         before, after = reader.previous(), reader.peek()
         if after.kind != "name":
-            message = f"Expected an index variable behind {before}, but got {after}"
+            message = f"Expected an index variable after {before}, but got {after}"
             raise reader.error(after, message + _advice(before, after))
         if reader.peek(1).text == "[":
             nested.append(read_access(reader, depth + 1))
@@ -66,7 +66,7 @@ def read_access(reader: Reader, depth: int = 0) -> ParsedAccess:
         before, after = reader.previous(), reader.peek()
         separator = reader.take(",", "]")
         if separator is None:
-            message = f"Expected ',' or ']' behind the index {before}, but got {after}"
+            message = f"Expected ',' or ']' after the index {before}, but got {after}"
             raise reader.error(after, message + _advice(before, after) * (after.text in _OPERATORS))
     return ParsedAccess(Access(token.text, tuple(indices)), token, tuple(variables), tuple(nested))
 

@@ -23,7 +23,7 @@ __all__ = ["ABSENT", "UNKNOWN", "Background", "State", "background", "dense_back
 
 
 class State(Enum):
-    """A background (the value of an expression where nothing is stored) that is no number."""
+    """A background (the value of an expression where nothing is stored) that is not a number."""
 
     __hash__ = object.__hash__  # Enum hashes names, in Python
 
@@ -106,7 +106,7 @@ def dense_background(
     array = "dense" if shape is None else f"a dense array of shape {shorten(shape)}"
     return PatternError(
         f"Expected a result of {what} that is 0 where nothing is stored, but it "
-        f"{f'is {number:.4g}' if known else 'may differ from 0'} there, so it would be {array}, and no operand has as "
-        f"many elements. {advice}For stored entries only write A.map(f), or a statement with out_format=A; for all of "
-        f"them, pass A.todense()."
+        f"{f'is {number:.4g}' if known else 'may differ from 0'} there, so it would be {array}, and all operands have "
+        f"fewer elements. {advice}For stored entries only, write A.map(f), or a statement with out_format=A. For all "
+        "elements, pass A.todense()."
     )

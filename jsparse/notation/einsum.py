@@ -22,7 +22,7 @@ from string import ascii_letters, ascii_lowercase
 from types import EllipsisType
 from typing import Any, TypeAlias
 
-from jsparse.errors import NotYetSupportedError, ShapeError, SubscriptError, point_at, shorten
+from jsparse.errors import NotYetSupportedError, ShapeError, SubscriptError, named_type, point_at, shorten
 from jsparse.notation.assignment import Access, Assignment
 from jsparse.notation.ellipsis import ELLIPSIS, with_own_ones, without_ellipsis
 
@@ -61,8 +61,8 @@ def read_sublists(arguments: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
 def no_text(first: Any) -> SubscriptError:
     """Return the error for an einsum that begins neither with text nor with an operand and its list of indices."""
     return SubscriptError(
-        f"Expected einsum's subscripts as text such as 'ij,jk->ik' in front of the operands, or a list of indices "
-        f"after each as in {_SHOWN}, but the first argument is of type {type(first).__name__}."
+        "Expected einsum's subscripts as text such as 'ij,jk->ik' before the operands, or a list of indices after "
+        f"each operand as in {_SHOWN}, but the first argument is of type {type(first).__name__}."
     )
 
 
@@ -87,9 +87,9 @@ def _entry(entry: Any, index: int, role: str) -> _Entry:
     except TypeError:
         number = -1
     if number < 0:
-        shown = repr(entry) if isinstance(entry, bool | int | float | str) else f"a {type(entry).__name__}"
+        shown = repr(entry) if isinstance(entry, bool | int | float | str) else named_type(entry)
         raise SubscriptError(
-            f"Expected argument {index} of einsum, {role}, to hold integers from 0 and at most one Ellipsis, but it "
+            f"Expected argument {index} of einsum, {role}, to hold integers >= 0 and at most one Ellipsis, but it "
             f"holds {shown}. Number the indices 0, 1, 2, and so on."
         )
     return number
@@ -134,13 +134,13 @@ def parse_einsum(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> Assignme
     for letter, count in Counter(result.replace(ELLIPSIS, "")).items():
         if count > 1:
             raise SubscriptError(
-                f"Expected each index once after '->', but '{letter}' stands {count} times in '{shown}'. Use two "
-                f"letters."
+                f"Expected each index once after '->', but '{letter}' appears {count} times in '{shown}'. Use two "
+                "letters."
             )
         if letter not in left:
             raise SubscriptError(
                 f"Expected every index after '->' to belong to an operand, but '{letter}' of '{shown}' does not. "
-                f"jsparse.evaluate repeats a result along further indices, given shape=."
+                "jsparse.evaluate repeats a result along other indices if you pass shape=."
             )
     if ELLIPSIS in text:
         terms, result = without_ellipsis(text, terms, result, shapes)
@@ -155,8 +155,8 @@ def check_count(subscripts: str, count: int) -> None:
     terms = subscripts.partition("->")[0].count(",") + 1
     if terms != count:
         raise SubscriptError(
-            f"Expected as many operands as terms, but '{shorten(subscripts)}' has {terms} terms and {count} operands "
-            f"were passed. Write one term for each operand, separated by ','."
+            f"Expected an operand for each of the terms of '{shorten(subscripts)}', {terms} in number, but got "
+            f"{count}. Write one term for each operand, separated by ','."
         )
 
 
@@ -175,7 +175,7 @@ def _check_characters(text: str) -> None:
         legal = letter or (token == "," and not in_result) or (token == "->" and arrows == 1)
         if not (legal or (token == ELLIPSIS and ellipses == 1)):
             raise SubscriptError(
-                f"Expected subscripts such as 'ij,jk->ik' (letters, at most one '...' a term, ',' between operands, at "
-                f"most one '->'), but {token[0]!r} stands at position {offset}:\n{point_at(text, offset)}"
+                "Expected subscripts such as 'ij,jk->ik' (letters, at most one '...' in a term, ',' between operands, "
+                f"at most one '->'), but {token[0]!r} is at position {offset}:\n{point_at(text, offset)}"
             )
         in_result |= token == "->"

@@ -18,8 +18,8 @@ def letters_of(ndim: int) -> str:
     """Return one letter for each dimension of a tensor. Raises NotYetSupportedError if there are too few letters."""
     if ndim > len(ascii_letters):
         raise NotYetSupportedError(
-            f"einsum has {len(ascii_letters)} letters for indices, but a tensor has {ndim} dimensions. Name them in "
-            f"jsparse.evaluate, whose indices have names of any length."
+            f"einsum has {len(ascii_letters)} letters for indices, but a tensor has {ndim} dimensions. Use "
+            "jsparse.evaluate, in which index names can have any length."
         )
     return ascii_letters[:ndim]
 
@@ -58,7 +58,7 @@ def without_ellipsis(
 def with_own_ones(text: str, terms: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> list[str]:
     """Give each dimension of size 1 a new letter if its letter denotes a larger size elsewhere. Returns new terms.
 
-    A letter that occurs twice in a term stays, since it denotes a diagonal. Raises NotYetSupportedError if no letters
+    A letter that occurs twice in a term stays, because it denotes a diagonal. Raises NotYetSupportedError if no letters
     are left.
     """
     largest: dict[str, int] = {}
@@ -85,6 +85,6 @@ def _names(stretch: Sequence[int], sizes: Sequence[int], common: Sequence[str], 
 def _fresh(text: str) -> Iterator[str]:
     yield from (letter for letter in ascii_letters if letter not in text)
     raise NotYetSupportedError(
-        f"einsum has {len(ascii_letters)} letters for indices, but '{shorten(text)}' needs more, with those of "
-        f"'...'. Reshape the operands so that fewer dimensions broadcast."
+        f"einsum has {len(ascii_letters)} letters for indices, but '{shorten(text)}' needs more, including those of "
+        "'...'. Reshape the operands so that fewer dimensions broadcast."
     )

@@ -57,12 +57,14 @@ def parse_statement(text: str, sized: bool = False) -> Statement:
     reader = _read_tokens(text)
     token = reader.peek()
     if token.kind != "name":
-        raise reader.error(token, f"Expected a statement such as {_EXAMPLE}, its target first, but got {token}")
+        raise reader.error(token, f"Expected a statement such as {_EXAMPLE}, with its target first, but got {token}")
     target = read_access(reader)
     seen: set[str] = set()
     for token in target.variables:
         if token.text in seen:
-            message = f"Expected each index of the target once, but {token} comes again; only terms have diagonals"
+            message = (
+                f"Expected each index of the target once, but {token} appears again; only terms can have diagonals"
+            )
             raise reader.error(token, message)
         seen.add(token.text)
     operator = _operator(reader)
@@ -75,8 +77,8 @@ def parse_statement(text: str, sized: bool = False) -> Statement:
     carried = expression.carried | {v for read in target.nested for v in read.access.variables()}
     for token in target.variables:
         if token.text not in carried and not sized:
-            message = f"Expected each index of the target in some term, but {token} stands in none"
-            raise reader.error(token, f"{message}; give shape= to repeat the result along it")
+            message = f"Expected each index of the target in some term, but {token} is in none"
+            raise reader.error(token, f"{message}; pass shape= to repeat the result along it")
     products = as_products(terms)
     if operator == "=":
         _check_sums(expression, target.access, products)
@@ -97,7 +99,7 @@ def _read_tokens(text: str) -> Reader:
 def _check_sums(expression: Expression, target: Access, products: Sequence[Product]) -> None:
     """Raise SubscriptError if an index that a term sums occurs only in calls.
 
-    It is not clear then whether the value of the call or its argument is to be summed.
+    It is then unclear whether to sum the value of the call or its argument.
     """
     for product in products:
         outside = {v for factor in product.factors if not factor.is_call for v in factor.variables()}
@@ -105,9 +107,9 @@ def _check_sums(expression: Expression, target: Access, products: Sequence[Produ
             name, _ = base_and_exponent(factor.tensor)
             for v in () if name in expression.powers else factor.variables():
                 if v not in outside and v not in target.variables():
-                    what = f"Expected '{v}', which is summed, in a factor outside of {shorten(name, 60)} too"
+                    what = f"Expected '{v}', which is summed, in a factor outside {shorten(name, 60)} too"
                     why = "'=' does not say whether its values or its arguments are summed"
-                    advice = "Write '+=' to sum its values, or sum its arguments in a statement before"
+                    advice = "Write '+=' to sum its values, or sum its arguments in an earlier statement"
                     raise expression.reader.error(expression.calls[name][1], f"{what}: {why}. {advice}")
 
 
@@ -119,6 +121,6 @@ def _operator(reader: Reader) -> Operator:
     if reader.take("+="):
         return "+="
     if reader.take("=") is None:
-        message = f"Expected '=' behind the target (or '+=', 'min=', 'max='), as in {_EXAMPLE}, but got {token}"
+        message = f"Expected '=' after the target (or '+=', 'min=', 'max='), as in {_EXAMPLE}, but got {token}"
         raise reader.error(token, message)
     return "="

@@ -41,16 +41,16 @@ MAX_NESTING = 100  # nested parentheses
 MAX_TERMS = 1000  # after products are distributed over sums
 MAX_FACTORS = 100  # in one term
 
-_ONE_COMPARISON = "Expected one comparison only: write that both hold as a product, (A[i] > 0) * (A[i] < 1)"
+_ONE_COMPARISON = "Expected only one comparison: to test two conditions, write a product, (A[i] > 0) * (A[i] < 1)"
 
 _INSTEAD = {
     "[": "Expected all indices of a tensor in one pair of brackets, as in A[i, j]",
-    "(": "Expected an operator before '('; indices stand in brackets, as in A[i]",
-    "]": "Expected no ']', for no '[' is open",
-    ")": "Expected no ')', for no '(' is open",
-    ",": "Expected ',' between indices in brackets and between arguments of functions only",
-    "=": "Expected one '=' only, behind the target",
-    "**": "Expected one exponent only: write the power of a power as one number",
+    "(": "Expected an operator before '('; indices go in brackets, as in A[i]",
+    "]": "Expected no ']', because no '[' is open",
+    ")": "Expected no ')', because no '(' is open",
+    ",": "Expected ',' only between indices in brackets and between arguments of functions",
+    "=": "Expected only one '=', after the target",
+    "**": "Expected only one exponent: write the power of a power as one number",
     "//": "Expected '/' instead of '//': quotients are not rounded",
     **dict.fromkeys(COMPARISONS, _ONE_COMPARISON),
 }
@@ -130,8 +130,8 @@ class Expression:
         sign = self.reader.take("-")
         token = self.reader.next()
         if token.kind != "number":
-            message = f"Expected a number as the exponent behind '**', but got {token}"
-            raise self.reader.error(token, f"{message}; of tensors write pow(base, exponent)")
+            message = f"Expected a number as the exponent after '**', but got {token}"
+            raise self.reader.error(token, f"{message}; for tensors write pow(base, exponent)")
         return self.check_finite(read_number(token.text) * (-1 if sign else 1), token)
 
     def raise_terms(self, terms: Terms, exponent: Number, token: Token, start: Token) -> Terms:
@@ -152,7 +152,7 @@ class Expression:
         return [(self.check_finite(number, token), powers)]
 
     def ones(self, access: Access, token: Token) -> Access:
-        """Return the power 0 of a factor: a call, since it is 1 where the factor is 0 and where it is not stored."""
+        """Return the power 0 of a factor: a call, because it is 1 where the factor is 0 and where it is not stored."""
         base: Terms = [(Fraction(1), (access,))]
         ((_, (power,)),) = self.add_call("pow", (base, [(Fraction(0), ())]), token)
         if not access.is_call:
@@ -192,14 +192,14 @@ class Expression:
             return terms
         if token.text in ("]", "="):
             raise error_at_next(self.reader, "")
-        advice = "; what is negative stands in parentheses, as in 2 * (-A[i])" if token.text == "-" else ""
-        message = f"Expected a tensor, a number or '(' behind {before}, but got {token}{advice}"
+        advice = "; put negative factors in parentheses, as in 2 * (-A[i])" if token.text == "-" else ""
+        message = f"Expected a tensor, a number or '(' after {before}, but got {token}{advice}"
         raise self.reader.error(token, message)
 
     def open(self) -> None:
         opened = self.reader.next()
         self.nesting += 1
-        self.limit(self.nesting, MAX_NESTING, "parentheses inside one another", opened)
+        self.limit(self.nesting, MAX_NESTING, "nested parentheses", opened)
 
     def close(self, expected: str) -> None:
         if self.reader.take(")") is None:
@@ -209,7 +209,7 @@ class Expression:
     def call(self) -> Terms:
         token = self.reader.next()
         if token.text not in FUNCTIONS:
-            message = f"Expected a function, but got {token}; indices stand in brackets, as in A[i]. There are "
+            message = f"Expected a function, but got {token}; indices go in brackets, as in A[i]. There are "
             raise self.reader.error(token, message + " ".join(sorted(FUNCTIONS)))
         self.open()
         self.depth += 1
@@ -221,7 +221,7 @@ class Expression:
         least, most = FUNCTIONS[token.text].arity
         if not least <= len(arguments) <= most:
             counts = str(least) if least == most else f"{least} to {most}"
-            message = f"Expected {token} of {counts} argument{'s' * (counts != '1')}, but here are {len(arguments)}"
+            message = f"Expected {token} of {counts} argument{'s' * (counts != '1')}, but there are {len(arguments)}"
             raise self.reader.error(token, message)
         return self.add_call(token.text, arguments, token)
 
@@ -241,11 +241,11 @@ class Expression:
         for read in parsed.every():
             token, count = read.token, len(read.access.indices)
             if token.text == self.target:
-                message = f"Expected {token}, the target, on the left only; give one of the two another name"
+                message = f"Expected {token}, the target, on the left only; rename one of the two"
                 raise self.reader.error(token, message)
             rank = self.ranks.setdefault(token.text, count)
             if rank != count:
-                message = f"Expected {token} to have as many indices as before, {rank}, but it has {count}"
+                message = f"Expected {token} to have the same number of indices as before, {rank}, but it has {count}"
                 raise self.reader.error(token, message)
 
     def check_finite(self, number: Number, token: Token) -> Number:
@@ -255,7 +255,7 @@ class Expression:
 
     def limit(self, count: int, most: int, what: str, token: Token) -> None:
         if count > most:
-            message = f"Expected at most {most} {what}, but here are {count}: compute a part in a statement of its own"
+            message = f"Expected at most {most} {what}, but there are {count}: compute a part in a separate statement"
             raise self.reader.not_yet(token, message)
 
 

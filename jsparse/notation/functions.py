@@ -82,8 +82,8 @@ _ROWS = (
         "arctanh": "artanh x", "floor": "⌊x⌋", "ceil": "⌈x⌉", "trunc": "x rounded towards 0", "round": "x rounded",
         "conj": "the conjugate of x", "real": "the real part of x", "imag": "the imaginary part of x",
         "isnan": "whether x is NaN", "isinf": "whether x is infinite", "positive": "x itself",
-        "rint": "x rounded, of two integers that are as near to the even one", "signbit": "whether x has a minus sign",
-        "nan_to_num": "x, but 0 for NaN and the largest numbers for infinities", "deg2rad": "x · π / 180",
+        "rint": "x rounded to the nearest integer, and halves to the even one", "signbit": "whether x has a minus sign",
+        "nan_to_num": "x with NaN replaced by 0, and infinities by the largest numbers", "deg2rad": "x · π / 180",
         "rad2deg": "x · 180 / π",
     }),
     *_of("numpy", {
@@ -98,7 +98,7 @@ _ROWS = (
     }, arity=(2, 2), takes_integers=True),
     *_of("numpy", {
         "logical_and": "whether neither x nor y is 0", "logical_or": "whether x or y is not 0",
-        "logical_xor": "whether one of x and y is 0, and the other is not", "copysign": "|x| with the sign of y",
+        "logical_xor": "whether exactly one of x and y is 0", "copysign": "|x| with the sign of y",
     }, arity=(2, 2)),
     *_of("numpy", {
         "logaddexp": "log(exp x + exp y)", "logaddexp2": "log₂(2ˣ + 2ʸ)",

@@ -149,6 +149,6 @@ def call_function(*arguments: Any, name: str, what: object) -> Any:
     except (TypeError, ValueError) as error:
         dtypes = ", ".join(str(jnp.result_type(x)) for x in arguments)
         raise DTypeError(
-            f"Expected arguments of dtypes that JAX computes '{shorten(str(what))}' of, but got {dtypes}. Convert "
-            f"operands with .astype."
+            f"Expected arguments with dtypes for which JAX computes '{shorten(str(what))}', but got {dtypes}. Convert "
+            "operands with .astype."
         ) from error

@@ -40,7 +40,7 @@ __all__ = ["Trial", "Tuned", "autotune"]
 GAIN = 0.97  # the most that a trial may take, relative to the default, to count as faster
 CANDIDATES = 6  # schedules of a kernel that are tried, the cheapest by price
 DEAR = 4.0  # what a program may cost, relative to the cheapest one, to be tried
-MOST = 16  # the most schedules that are tried beside the defaults
+MOST = 16  # the maximum number of schedules that are tried in addition to the defaults
 FAR, SLOWER, SURE = 4.0, 1.25, 5  # a program this much slower is dropped: after one round, and after `SURE` rounds
 SAMPLE = 2e-3  # seconds of a sample: short programs run several times
 UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "": 1.0}
@@ -80,12 +80,12 @@ class Trial:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What `autotune` tried. Its text is a table.
+    """The formats and schedules that `autotune` tried. Its text is a table.
 
     Attributes:
         text: the statement.
-        trials: what was tried. The first one is what runs without `autotune`. Those that were timed twice, since they
-            were the fastest at first, stand before the others.
+        trials: what was tried. The first one is what runs without `autotune`. Programs that were timed twice, because
+            they were the fastest at first, come before the others.
         best: the fastest trial; the first one unless another is faster by at least 3 %.
     """
 
@@ -159,7 +159,7 @@ def autotune(
     preferred_element_type: DTypeLike | None = None,
     **tensors: TensorLike | PatternLike,
 ) -> Tuned:
-    """Measure in which formats of the operands, and with which schedules, an einsum or a statement is fastest here.
+    """Measure which formats of the operands and which schedules make an einsum or a statement fastest on this machine.
 
         >>> tuned = jsparse.autotune("ij,jk->ik", A, X, budget="100ms")
         >>> tuned.trials[0].formats
@@ -199,8 +199,8 @@ def autotune(
     for name, x in named.items():
         if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(x)):
             raise ScheduleError(
-                f"Expected known operands of autotune for '{shorten(text)}', which runs it, but {name} is traced. "
-                f"Call autotune before the function that is transformed, on tensors of the same sizes."
+                f"Expected known operands of autotune for '{shorten(text)}', because autotune runs it, but {name} is "
+                "traced. Call autotune before the transformed function, with tensors of the same sizes."
             )
 
     def run(converted: Operands) -> object:
@@ -217,8 +217,8 @@ def _tune(text: str, operands: Operands, run: Run, seconds: float, tick: Callabl
     programs = _compile_cheapest(operands, run, start + 0.4 * seconds)
     if len(programs) == 1 and not programs[0].kernels:
         raise ScheduleError(
-            f"Expected '{text}' to have a kernel whose schedule can be chosen, or an operand whose format can be, but "
-            f"got neither. Pass a static SparseTensor, or leave autotune out."
+            f"Expected '{text}' to have a kernel with a schedule to choose, or an operand with a format to choose, but "
+            "got neither. Pass a static SparseTensor, or do not call autotune."
         )
     samples = _race([p.step for p in programs], start + 0.65 * seconds, tick)
     finalists = _finalists(programs, samples, run)
@@ -296,7 +296,7 @@ def _compile_cheapest(operands: Operands, run: Run, end: float) -> list[_Program
 
 
 def _challengers(program: _Program) -> Iterator[tuple[float, str, Schedule]]:
-    """Yield the schedules to try beside the default: the price of the program, the kernel's key, and the schedule."""
+    """Yield the schedules to try besides the default: the price of the program, the kernel's key, and the schedule."""
     for key, kernel in program.kernels.items():
         default = wide_accumulation_plan(*kernel)
         seen = {default.schedule}

@@ -27,8 +27,8 @@ def dot(a: TensorLike, b: TensorLike) -> SparseTensor | jax.Array:
         (1000, 1000)
 
     A scalar multiplies the other operand. Otherwise products are summed over the last dimension of `a` and the second
-    to last of `b` (the only one of a vector `b`). The result has the other dimensions of `a`, then the other dimensions
-    of `b`. Raises ShapeError if the sizes of the summed dimensions differ.
+    to last dimension of `b` (or the only dimension of a vector `b`). The result has the other dimensions of `a`, then
+    the other dimensions of `b`. Raises ShapeError if the sizes of the summed dimensions differ.
     """
     left, right = as_operand(a), as_operand(b)
     if not left.ndim or not right.ndim:
@@ -57,7 +57,7 @@ def vecdot(a: TensorLike, b: TensorLike, /, *, axis: int = -1) -> SparseTensor |
     at = [as_axis(axis, x.ndim, "vecdot") for x in (left, right)]
     sizes = [x.shape[n] for x, n in zip((left, right), at, strict=True)]
     if sizes[0] != sizes[1]:
-        raise ShapeError(f"Expected operands of jsparse.vecdot of one size along axis {axis}, but got {sizes}.")
+        raise ShapeError(f"Expected operands of jsparse.vecdot with equal sizes along axis {axis}, but got {sizes}.")
     one, other = (
         moveaxis(x, n, -1) if isinstance(x, SparseTensor) else jnp.moveaxis(x, n, -1)
         for x, n in zip((left, right), at, strict=True)
@@ -104,7 +104,7 @@ def tensordot(
         summed = [tuple(range(dims[0] - count, dims[0])), tuple(range(count))]
     if len(summed[0]) != len(summed[1]):
         raise ShapeError(
-            f"Expected as many axes of both operands of jsparse.tensordot, but got {len(summed[0])} and "
+            f"Expected the same number of axes for both operands of jsparse.tensordot, but got {len(summed[0])} and "
             f"{len(summed[1])}."
         )
     first = list(range(dims[0]))

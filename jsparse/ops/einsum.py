@@ -92,7 +92,7 @@ def einsum(
         preferred_element_type: the dtype of the result, by default the dtype to which the operands promote. Products
             are summed at least in that dtype (float16 and bfloat16: in float32), and rounded once.
         dtype: numpy's name for `preferred_element_type`.
-        optimize, precision: accepted for code written for jax.numpy. `optimize` has no effect, since the order of
+        optimize, precision: accepted for code written for jax.numpy. `optimize` has no effect, because the order of
             products is always chosen by estimated cost; `precision` is passed on for products of dense arrays.
         out_sharding: how a dense result is divided over explicit axes of a mesh, as in `jnp.einsum`. It is required if
             an index that is summed is divided (docs/how_to/meshes.md).
@@ -120,7 +120,7 @@ def einsum(
         advice = f" {_REFUSED[name]}." if name in _REFUSED else ""
         raise TypeError(f"jsparse.einsum() got an unexpected keyword argument {name!r}.{advice}")
     if dtype is not None and preferred_element_type is not None:
-        raise TypeError("jsparse.einsum takes dtype= or preferred_element_type=, which are the same, but got both.")
+        raise TypeError("jsparse.einsum takes dtype= or preferred_element_type=, which mean the same, but got both.")
     preferred_element_type = preferred_element_type if dtype is None else dtype
     nse = parse_nse(nse, shown)
     if (own := overriding_operand(operands)) is not None:
@@ -145,8 +145,8 @@ def einsum(
         return cast("jax.Array", result)
     if isinstance(result, SparseTensor):
         raise ShardingError(
-            f"Expected out_sharding=None for the sparse result of '{shorten(text)}', whose values are whole on each "
-            f"device, but got {short_repr(out_sharding)}. Pass out_format='dense', or leave it out."
+            f"Expected out_sharding=None for the sparse result of '{shorten(text)}', because every device holds all of "
+            f"its values, but got {short_repr(out_sharding)}. Pass out_format='dense', or leave it out."
         )
     return cast("jax.Array", jax.sharding.reshard(result, out_sharding))
 
@@ -193,16 +193,16 @@ def _check_summed(text: str, operands: Sequence[Any], result: object) -> None:
         ):
             if entry is not None and v not in assignment.target.indices and v not in patterns:
                 raise ShardingError(
-                    f"Expected out_sharding= for '{shorten(text)}', since axis {axis} of operand {n} is divided over "
+                    f"Expected out_sharding= for '{shorten(text)}', because axis {axis} of operand {n} is divided over "
                     f"{entry!r} and its index {v} is summed: the sums of all devices are added. Pass the sharding of "
-                    f"the result, such as out_sharding=jax.P()."
+                    "the result, such as out_sharding=jax.P()."
                 )
 
 
 _REFUSED = {
-    "out": "Arrays of JAX are immutable. Use the result",
-    "casting": "Dtypes promote as in jax.numpy. Cast operands by A.astype(dtype)",
-    "order": "A result has the format out_format=",
+    "out": "JAX arrays are immutable. Use the result",
+    "casting": "Dtypes promote as in jax.numpy. Cast operands with A.astype(dtype)",
+    "order": "Pass out_format= for the format of the result",
 }
 """Arguments of numpy's and jax.numpy's einsum that `jsparse.einsum` refuses, and the advice for each."""
 
@@ -220,7 +220,7 @@ def _of_arrays(
     precision: str | jax.lax.Precision | None,
     out_sharding: Any,
 ) -> jax.Array:
-    """Compute an einsum of dense arrays by jax.numpy. The indices are text or lists, as `einsum` takes them."""
+    """Compute an einsum of dense arrays with jax.numpy. The indices are text or lists, as in `einsum`."""
     if isinstance(arguments[0], str):
         check_count(arguments[0], len(arguments) - 1)
     count = len(arguments)

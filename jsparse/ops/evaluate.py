@@ -90,9 +90,10 @@ def evaluate(
         out_format: "dense"; a format, for a sparse result in that format; "auto", as in `einsum`; a Pattern or a
             SparseTensor, to compute on that pattern only. By default the result is sparse if every term is, by the
             rules of `einsum`.
-        nse: the capacity, in slots, of a sparse result with a dynamic pattern; by default the operands' bound.
+        nse: the capacity, in slots, of a sparse result with a dynamic pattern; by default the bound that follows from
+            the operands.
         semiring: a semiring as in `einsum`, for products of tensors without functions and numbers. `+` is its ⊕, so
-            that with "min_plus", `A[i,j] + B[i,j]` is the smaller entry where both store one, and the stored one
+            that with "min_plus", `A[i,j] + B[i,j]` is the smaller entry where both store an entry, and the stored entry
             elsewhere.
         schedule: steps that the kernel must contain, as in `einsum`. If the statement has several terms, pass a list
             with a schedule or None for each term.
@@ -124,8 +125,8 @@ def evaluate(
     if not ring.is_linear and len(statement.terms) > 1:
         if schedules:
             raise ScheduleError(
-                f"Expected no schedule= for a sum of several terms by a semiring, '{shorten(text)}', whose terms have "
-                f"a kernel each. Evaluate the terms one by one, each with its schedule."
+                f"Expected no schedule= for a sum of several terms over a semiring, '{shorten(text)}', because each "
+                "term has its own kernel. Evaluate the terms one by one, each with its schedule."
             )
         return _sum_by_semiring(request)
     rewritten, operands, planned = request.plan()
@@ -232,9 +233,9 @@ def _check_format(text: str, statement: Statement, before: object, out_format: O
         return
     if not isinstance(before, SparseTensor):
         raise FormatError(
-            f"Expected out_format of '{text}' to be 'dense', since {statement.target.tensor} is given as an array, but "
-            f"got {out_format if isinstance(out_format, str) else type(out_format).__name__}. Give it as a "
-            f"SparseTensor, or leave out_format= out."
+            f"Expected out_format of '{text}' to be 'dense', because {statement.target.tensor} is an array, but got "
+            f"{out_format if isinstance(out_format, str) else type(out_format).__name__}. Pass it as a SparseTensor, "
+            "or leave out out_format=."
         )
 
 
@@ -250,8 +251,8 @@ def _combine_with_previous(
             return before + out
         case _ if isinstance(out, SparseTensor) or isinstance(before, SparseTensor):
             raise NotYetSupportedError(
-                f"'{rewritten.statement.operator}' does not yet replace some entries of a sparse tensor: '{text}'. "
-                f"Pass {rewritten.statement.target.tensor} as a dense array, and out_format='dense'."
+                f"'{rewritten.statement.operator}' cannot yet replace some entries of a sparse tensor: '{text}'. Pass "
+                f"{rewritten.statement.target.tensor} as a dense array, and out_format='dense'."
             )
         case "=":
             writes, same = counting(rewritten)
@@ -279,8 +280,8 @@ def plan_sum(
     statement, ring, tensors = _parse_and_check(text, tensors, semiring, shape, out_format)
     if not ring.is_linear and len(statement.terms) > 1:
         raise NotYetSupportedError(
-            f"Expected one product by {ring}, which is one kernel, but '{shorten(text)}' has several terms, each "
-            f"with a kernel of its own. Give them one by one."
+            f"Expected one product over {ring}, which is one kernel, but '{shorten(text)}' has several terms, each "
+            "with its own kernel. Evaluate them one by one."
         )
     return _Request(text, statement, ring, tensors, shape, out_format, nse, preferred, schedules).plan()[2]
 
@@ -297,18 +298,18 @@ def _parse_and_check(
         statement = parse_cached(text, sized=False)
     if not ring.is_linear and statement.calls:
         raise NotYetSupportedError(
-            f"evaluate takes sums of products of tensors by {ring}, without functions, but '{text}' has "
-            f"{shorten(statement.calls[-1])}. Compute that in a statement before."
+            f"evaluate takes sums of products of tensors over {ring}, without functions, but '{text}' has "
+            f"{shorten(statement.calls[-1])}. Compute that in an earlier statement."
         )
     if not ring.is_linear and any(term.coefficient != 1 or not term.factors for term in statement.terms):
         raise NotYetSupportedError(
-            f"evaluate takes sums of products of tensors by {ring}, without numbers, but '{text}' has a number or a "
-            f"difference. Evaluate products one by one, and combine them by jax.numpy."
+            f"evaluate takes sums of products of tensors over {ring}, without numbers, but '{text}' has a number or a "
+            "difference. Evaluate the products one by one, and combine them with jax.numpy."
         )
     if not ring.is_linear and statement.operator != "=":
         raise SubscriptError(
-            f"Expected '=' in a statement by {ring}, which itself says how products are combined, but '{text}' has "
-            f"'{statement.operator}'. Leave semiring= out, or write '='."
+            f"Expected '=' in a statement over {ring}, because the semiring says how products are combined, but "
+            f"'{text}' has '{statement.operator}'. Leave out semiring=, or write '='."
         )
     _check_names(text, statement, tensors)
     composed = _takes_composed(statement, ring, tensors)
@@ -350,13 +351,13 @@ def _desugar(
     target = statement.target
     if tensors.get(target.tensor) is not None and statement.operator == "=" and not target.indirections():
         raise SubscriptError(
-            f"Expected no tensor for {target.tensor}, since '{text}' overwrites all of it, but one was passed. Leave "
+            f"Expected no tensor for {target.tensor}, because '{text}' overwrites all of it, but one was passed. Leave "
             "it out, or write '+='."
         )
     if target.indirections() and shape is None:
         raise ShapeError(
-            f"Expected shape= for '{text}', since the integers of {', '.join(map(str, target.indirections()))} do not "
-            f"determine the sizes of {target.tensor}. Pass shape=, a tuple of {len(target.indices)} sizes."
+            f"Expected shape= for '{text}', because the integers of {', '.join(map(str, target.indirections()))} do "
+            f"not determine the sizes of {target.tensor}. Pass shape=, a tuple of {len(target.indices)} sizes."
         )
     return desugar_statement(text, statement, tensors, shape)
 

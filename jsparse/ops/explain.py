@@ -81,8 +81,8 @@ def explain(
     if callable(subscripts):
         if operands or tensors:
             raise SubscriptError(
-                f"Expected a function alone, as in explain(f)(x), but got {len(operands) + len(tensors)} arguments "
-                f"behind {short_repr(subscripts)}. Pass them to the result of explain."
+                f"Expected only a function, as in explain(f)(x), but got {len(operands) + len(tensors)} arguments "
+                f"after {short_repr(subscripts)}. Pass them to the result of explain."
             )
         return program_explainer(subscripts)
     if overriding_operand(operands) is not None:

@@ -57,7 +57,7 @@ def cache_state() -> str:
     """Describe the state of the folder of compiled kernels in one line."""
     folder = cache.location.cache_dir
     if folder is None:
-        return "no folder, kernels are kept in memory only"
+        return "no folder: kernels are kept in memory only"
     try:
         report = cache.report()
     except CacheError as error:

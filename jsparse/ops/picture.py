@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 Drawn: TypeAlias = SparseTensor | Pattern | DynamicPattern
 
 _TIMES = "\N{MULTIPLICATION SIGN}"
-THUMBNAIL, PICTURE = 160, 512  # the most pixels along an axis
-ENTRY = (66, 133, 200)  # a colour that is seen on white and on black
+THUMBNAIL, PICTURE = 160, 512  # the maximum number of pixels along an axis
+ENTRY = (66, 133, 200)  # a colour that is visible on white and on black
 LEFT, BORDER = "text-align:left", "1px solid rgba(128,128,128,0.5)"
 AT_ONCE = 1 << 20  # entries
 
@@ -73,7 +73,7 @@ def _static(drawn: Drawn) -> Pattern:
     if isinstance(drawn, Pattern):
         return drawn
     if not drawn.concrete:
-        raise PatternError(f"Expected known index arrays, but {drawn!r} has traced ones.")
+        raise PatternError(f"Expected known index arrays, but {drawn!r} has traced index arrays.")
     return drawn.to_static()
 
 
@@ -109,7 +109,7 @@ def spy(self: Drawn, *, ax: Axes | None = None, **options: object) -> Axes:
 
 
 def as_html(self: Drawn | Composition) -> str:
-    """Return HTML for a tensor or a pattern in notebooks: a thumbnail beside shape, dtype, format, density and sizes.
+    """Return HTML for a tensor or a pattern in notebooks: a thumbnail next to shape, dtype, format, density and sizes.
 
     There is no thumbnail if index arrays are traced, or the tensor has no elements. A tensor whose leaves are
     placeholders of a JAX transformation is shown as text.

@@ -19,8 +19,8 @@ from jsparse.ops.explanation import html
 from jsparse.ops.explanation.measured import MeasuredCalls, recipe_formats
 from jsparse.ops.explanation.traffic import as_bytes, as_count, as_time, memory_bandwidth
 
-SHOWN = 20  # the most kernels in a text
-WIDTH = 56  # the most characters of a statement in a text
+SHOWN = 20  # the maximum number of kernels in a text
+WIDTH = 56  # the maximum number of characters of a statement in a text
 COLUMNS = ("kernel", "sparse", "calls", "total", "mean", "bytes a call", "GB/s", "of memory's")
 
 _Counts = dict[tuple[str, str, tuple[int, ...]], tuple[int, int]]
@@ -141,10 +141,10 @@ def profile() -> Iterator[Profile]:
     bandwidth of this machine's memory. The memory's bandwidth is measured once in a process, when a table is first
     shown. More than 100 % means that caches hold the arrays.
 
-    Kernels are counted on all threads, because they run on threads of XLA. Kernels of programs that were compiled
-    before the block are counted, too. Times of kernels that run at once add up. At its start and its end, the block
-    waits for the programs that this thread has called, and for all live arrays. Blocks nest. The operations of XLA, and
-    conversions of static tensors, are not kernels of jsparse, and are not listed.
+    Kernels are counted on all threads, because they run on XLA's threads. Kernels of programs that were compiled before
+    the block are counted, too. Times of kernels that run at once add up. At its start and its end, the block waits for
+    the programs that this thread has called, and for all live arrays. Blocks nest. XLA operations and conversions of
+    static tensors are not listed, because they are not kernels of jsparse.
 
     Profiling adds about a microsecond to a call inside a block, and nothing to calls outside of it.
 

@@ -1,4 +1,4 @@
-"""The protocols by which code that is written for any library of arrays finds ours.
+"""The protocols through which code for any array library finds our functions.
 
 NumPy's `__array_function__`: `np.sum(A)` is `jsparse.sum(A)`, and functions that jsparse lacks are refused. Without the
 protocol, numpy's functions that convert a tensor to an array would fail, and others would return a wrong result:
@@ -45,7 +45,7 @@ def array_function(
         return ours(*args, **kwargs)
     raise DTypeError(
         f"{function.__module__}.{function.__name__} is not defined for a SparseTensor, and would make it dense. Write "
-        f"A.map(f) for an elementwise function of stored entries, jsparse.einsum for products, or pass A.todense()."
+        "A.map(f) for an elementwise function of stored entries, use jsparse.einsum for products, or pass A.todense()."
     )
 
 

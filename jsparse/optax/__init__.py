@@ -7,7 +7,8 @@ try:
     import optax as _optax  # noqa: F401
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        "Expected the package optax for jsparse.optax, but there is none. Install it: pip install 'jsparse[optax]'.",
+        "Expected the package optax for jsparse.optax, but it is not installed. Install it: "
+        "pip install 'jsparse[optax]'.",
         name=error.name,
     ) from error
 

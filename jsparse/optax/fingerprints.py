@@ -41,9 +41,9 @@ def fingerprint(pattern: DynamicPattern | Composition) -> jax.Array:
     patterns = dynamic_patterns(pattern)
     if any(on.is_tangent for on in patterns):
         raise LeafError(
-            f"Expected parameters with index arrays, by which moments are known to belong to their entries, but "
-            f"{pattern!r} lacks them. With Equinox, pass eqx.filter(model, eqx.is_array) as the parameters, to "
-            f"optimizer.init and to optimizer.update."
+            f"Expected parameters with index arrays, which show that moments belong to their entries, but {pattern!r} "
+            "lacks them. With Equinox, pass eqx.filter(model, eqx.is_array) as the parameters, to optimizer.init and "
+            "to optimizer.update."
         )
     return _fingerprint(tuple(array for on in patterns for array in on.arrays))
 

@@ -38,10 +38,10 @@ def lazy_adam(
         v[r] = b2 · v[r] + (1 - b2) · g[r]²
         table[r] -= rate · (m[r] / (1 - b1ᵗ)) / (√(v[r] / (1 - b2ᵗ) + eps_root) + eps)
 
-    All other rows of m, v and the table stay as they are, whereas Adam would decay m and v and step by m. LazyAdam of
-    TensorFlow Addons and SparseAdam of PyTorch step in this way, too, but add `eps` to √v before the correction of v. t
-    counts all steps, whichever rows the gradients have. If each gradient has all rows, or is an array, the optimizer
-    equals Adam.
+    All other rows of m, v and the table stay unchanged, whereas Adam would decay m and v and step by m. LazyAdam in
+    TensorFlow Addons and SparseAdam in PyTorch also step in this way, but add `eps` to √v before the correction of v.
+    The count t includes all steps, whichever rows the gradients have. If each gradient has all rows, or is an array,
+    the optimizer equals Adam.
 
     Args:
         learning_rate, b1, b2, eps, eps_root, mu_dtype, nesterov: as in optax.adam.

@@ -39,8 +39,8 @@ class TableRows:
         if array.shape != self.shape:
             raise NotYetSupportedError(
                 f"Expected an optimizer whose moments have the shape {self.shape} of the table whose gradient has "
-                f"rows, but one has {array.shape}. Use one with a moment for each element, such as Adam, or leave the "
-                "table out of rows=."
+                f"rows, but one moment has {array.shape}. Use an optimizer with a moment for each element, such as "
+                "Adam, or leave the table out of rows=."
             )
         return rows_at(array, self.numbers)
 
@@ -67,7 +67,8 @@ def _of_parameter(gradient: Any, parameter: Any) -> TableRows | bool:
     if not is_of_rows(gradient.pattern):
         raise PatternError(
             f"Expected the gradient of an array to be an array or to have rows, but got {gradient!r}. Use a dynamic "
-            "tensor in '(i, j) -> (i : compressed, j : dense)', as jsparse.grad(..., rows=...) gives, or an array."
+            "tensor in '(i, j) -> (i : compressed, j : dense)', as jsparse.grad(..., rows=...) returns it, or an "
+            "array."
         )
     if gradient.shape != parameter.shape:
         raise ShapeError(f"Expected a gradient of shape {parameter.shape}, but got {gradient.shape}.")
@@ -77,7 +78,7 @@ def _of_parameter(gradient: Any, parameter: Any) -> TableRows | bool:
 def _without_parameter(gradient: Any) -> bool:
     if isinstance(gradient, SparseTensor) and is_of_rows(gradient.pattern):
         raise ShapeError(
-            f"Expected the parameters as the third argument of update, since {gradient!r} may be the gradient of a "
+            f"Expected the parameters as the third argument of update, because {gradient!r} may be the gradient of a "
             "table or of a tensor. Call optimizer.update(gradients, state, params)."
         )
     return False
@@ -109,8 +110,8 @@ def in_state(transformation: Any, state: Any, tables: Any) -> Any:
         )
     except (AttributeError, IndexError, TypeError, ValueError) as error:
         raise NotYetSupportedError(
-            "Expected an optimizer whose moments optax.tree_utils.tree_map_params finds, since the gradient of a table "
-            f"has rows, but it fails: {shorten(error, 160)}. Leave the table out of rows=."
+            "Expected an optimizer whose moments optax.tree_utils.tree_map_params finds, because the gradient of a "
+            f"table has rows, but it fails: {shorten(error, 160)}. Leave the table out of rows=."
         ) from error
 
 

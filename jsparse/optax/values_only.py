@@ -72,14 +72,14 @@ def values_only(transformation: optax.GradientTransformation) -> optax.GradientT
 
     If the gradient of an array has rows, as from `jsparse.grad(loss, rows=...)`, the optimizer sees only these rows of
     the gradient, of the moments and of the parameter. Functions of entire arrays, such as norms, are computed from
-    these rows. Updates have the same rows, the moments of all other rows stay as they are, and step counts count all
-    steps. Apply such updates by `jsparse.optax.apply_updates`.
+    these rows. Updates have the same rows, the moments of all other rows stay unchanged, and step counts count all
+    steps. Apply such updates with `jsparse.optax.apply_updates`.
 
     Moments belong to the pattern that the parameters had. The moments of dynamic tensors are in a `PatternedState`.
     Using moments with another pattern raises PatternError; if the mismatch is found only while a program runs, all
     updates of floats are NaN. `restrict_state` moves the state to another pattern.
 
-    Gradients by `equinox.filter_grad`, which lack the index arrays, are accepted if the parameters have index arrays.
+    Gradients from `equinox.filter_grad`, which lack the index arrays, are accepted if the parameters have index arrays.
 
     Args:
         transformation: any optax.GradientTransformation, with or without extra arguments. An extra argument
@@ -152,7 +152,8 @@ def incremental_update(new: PyTree, old: PyTree, step_size: ArrayLike) -> PyTree
     difference is only found while a program runs, the average is NaN.
     """
     message = (
-        "Expected an average of tensors on one pattern, but got {a!r} and {b!r}. Move the average: old.restrict(new)."
+        "Expected an average of tensors on the same pattern, but got {a!r} and {b!r}. Move the average: "
+        "old.restrict(new)."
     )
 
     def average(a: Any, b: Any) -> Any:
@@ -271,7 +272,7 @@ def _check(updates: Any, params: Any) -> None:
         if isinstance(gradient, SparseTensor) and isinstance(parameter, SparseTensor) and differ(gradient, parameter):
             raise PatternError(
                 f"Expected a gradient on the pattern of its parameter, {parameter.pattern!r}, but it is on "
-                f"{gradient.pattern!r}. Move it there: gradient.restrict(parameter)."
+                f"{gradient.pattern!r}. Move it to the pattern: gradient.restrict(parameter)."
             )
 
     jax.tree.map(compare, updates, params, is_leaf=is_tensor)

@@ -156,7 +156,8 @@ class _Relations:
         if not is_integer(array.dtype):
             raise DTypeError(
                 f"Expected an array of integers to index by in '{self.text}', but {access.tensor} has dtype "
-                f"{array.dtype}." + (" Index by jnp.nonzero of a mask." if array.dtype == np.bool_ else "")
+                f"{array.dtype}."
+                + (" To select with a mask, index with jnp.nonzero(mask)." if array.dtype == np.bool_ else "")
             )
         return array
 

@@ -31,7 +31,7 @@ from jsparse.planning.signature import Signature
 
 
 def convert_dtype(x: Any, dtype: np.dtype) -> Any:
-    """Convert an array to a dtype; an array of that dtype is returned as it is."""
+    """Convert an array to a dtype; an array of that dtype is returned unchanged."""
     # The comparison here is faster than jax's own in astype, and eager calls take this path.
     return x if x.dtype == dtype else x.astype(dtype)
 
@@ -119,7 +119,7 @@ def dtypes_of(
             promoted = common_dtype(*(x.promoting for x in operands), *numbers)
         except (TypeError, ValueError) as error:
             raise DTypeError(
-                f"Expected the operands of '{text}' to promote to one dtype, but jax does not promote "
+                f"Expected the operands of '{text}' to promote to one dtype, but JAX does not promote "
                 f"{_list_dtypes(operands)}. Convert them with .astype."
             ) from error
     else:
@@ -147,7 +147,8 @@ def check_coefficients(text: str, coefficients: Sequence[complex], dtype: np.dty
     """
     if dtype == np.bool_ and any(number != 1 for number in coefficients):
         raise DTypeError(
-            f"Expected operands of '{text}' that can be subtracted, but all are bool. Convert one of them with .astype."
+            f"Expected operands of '{text}' that can be subtracted, but all of them are bool. Convert one of them with "
+            ".astype."
         )
     if dtype.kind in "iu":
         most = np.iinfo(accumulator(dtype.name)).max
@@ -175,7 +176,7 @@ def _arithmetic_dtype(promoted: np.dtype, result: np.dtype) -> np.dtype:
 def parse_preferred_dtype(text: str, dtype: Any) -> np.dtype | None:
     """Convert `preferred_element_type` to a dtype, canonicalized as in JAX: 64 bits only if x64 is enabled.
 
-    Raises DTypeError if `dtype` is no dtype of numbers.
+    Raises DTypeError if `dtype` is not a dtype of numbers.
     """
     if dtype is None:
         return None
@@ -188,10 +189,10 @@ def check_semiring_dtype(text: str, semiring: Semiring, dtype: np.dtype) -> None
     bitwise = "|" in (semiring.add, semiring.multiply) or semiring.multiply == "&"
     if bitwise and dtype.kind not in "biu":
         raise SemiringError(
-            f"Expected the operands of '{text}' by {semiring} to be bool or integers, but they are {dtype}. Compare "
-            f"them, as in A.with_values((A.values != 0).astype('int32'))."
+            f"Expected the operands of '{text}' over {semiring} to be bool or integers, but they are {dtype}. Compare "
+            "them, as in A.with_values((A.values != 0).astype('int32'))."
         )
     if dtype.kind == "c" and not semiring.is_linear:
         raise SemiringError(
-            f"Expected the operands of '{text}' by {semiring} to be real, but they are {dtype}. Take .real or abs."
+            f"Expected the operands of '{text}' over {semiring} to be real, but they are {dtype}. Take .real or abs."
         )

@@ -65,7 +65,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor, dense_array, dense_levels
 Values: TypeAlias = Sequence[Any]
 """The values of a plan: the operands, then the results of instructions."""
 
-_SPARSE = "Make an operand sparse (jsparse.asarray): the loops then visit its stored entries only."
+_SPARSE = "Make an operand sparse (jsparse.asarray): then the loops visit only its stored entries."
 _MULTIPLY = {"*": jnp.multiply, "+": jnp.add, "&": jnp.bitwise_and}
 _REDUCE: Mapping[str, Callable[..., jax.Array]] = {
     "+": jnp.sum, "*": jnp.prod, "min": jnp.min, "max": jnp.max, "|": jax.lax.reduce_or
@@ -75,7 +75,7 @@ _REDUCE: Mapping[str, Callable[..., jax.Array]] = {
 def execute(plan: ProgramPlan, operands: Sequence[Any], out_format: object) -> Any:
     """Run a plan on operands with the signatures for which the plan was made. The result is an array or a SparseTensor.
 
-    `out_format` is the argument that the caller passed. If it is a tensor or a pattern, the result may lie on that
+    `out_format` is the argument that the caller passed. If it is a tensor or a pattern, the result may have that
     pattern.
     """
     values = list(operands)
@@ -116,9 +116,9 @@ def _result(instruction: Instruction, values: Values, out_format: object) -> Any
 
 
 def _reshape_array(x: Any, shape: tuple[int, ...]) -> Any:
-    """Reshape an array. A call of XLA takes longer than a small product, so known arrays are reshaped on the host."""
+    """Reshape an array. A call to XLA takes longer than a small product, so known arrays are reshaped on the host."""
     if not is_on_host(x):
-        # JAX refuses to guess where a divided axis stands in the new shape.
+        # JAX refuses to guess where a divided axis is in the new shape.
         divided = is_divided(jax.typeof(x))
         return jax.lax.reshape(x, shape, out_sharding=sharding_of_reshaped(jax.typeof(x), shape) if divided else None)
     view = np.asarray(x).reshape(shape)
@@ -373,7 +373,7 @@ def _dense_product(
     shape = tuple(sizes[v] for v in space)
     summed = tuple(range(len(kept), len(space)))
     dtype = arrays[0].dtype
-    check_bytes(shape, dtype, f"all combinations of indices by {semiring}", _SPARSE, MOST_COUNTED)
+    check_bytes(shape, dtype, f"all combinations of indices over {semiring}", _SPARSE, MOST_COUNTED)
     if not prod(shape[len(kept) :]):
         return jnp.full(shape[: len(kept)], semiring.zero(dtype.name), dtype)
     aligned = [_align_axes(x, term, space) for x, term in zip(arrays, terms, strict=True)]

@@ -6,10 +6,10 @@ are sparse, never on values or on the particular formats. A product has a sparse
     (a) the result has all index variables of some sparse operand: `ij,ik,jk->ij`, `ij,i->ij`; or
     (b) the result has at least two index variables, and sparse operands carry all of them: `ij,jk->ik` of two matrices.
 
-In case (a), if loops walk only one pattern, the result lies on that operand's pattern. Dense levels follow for the
-index variables that the operand lacks. In all other cases the result has a new pattern, which stores exactly the
-coordinates that the operands' entries reach. A sum is sparse if all of its terms are sparse. It then stores the union
-of their patterns.
+In case (a), if loops walk only one pattern, the result has that operand's pattern. Dense levels follow for the index
+variables that the operand lacks. In all other cases the result has a new pattern, which stores exactly the coordinates
+that the operands' entries reach. A sum is sparse if all of its terms are sparse. It then stores the union of their
+patterns.
 
 If the caller requests another output, the request decides.
 """
@@ -50,7 +50,8 @@ def resolve_output(text: str, products: Sequence[Term], out: OutputRequest, nse:
     Returns an existing pattern, NEW_PATTERN (its format is inferred later), the requested format of a new pattern, or
     None for a dense result.
 
-    Raises FormatError if `out` is no format of the result's rank, PatternError if an operand's pattern exceeds `nse`.
+    Raises FormatError if `out` is not a format of the result's rank, PatternError if an operand's pattern exceeds
+    `nse`.
     """
     if isinstance(out, PatternRef):
         return out
@@ -65,7 +66,7 @@ def resolve_output(text: str, products: Sequence[Term], out: OutputRequest, nse:
         return format
     if nse is not None and isinstance(place, PatternRef) and place.pattern.nse > nse:
         raise PatternError(
-            f"Expected at most nse={nse:,} entries in the result of '{text}', but it lies on the pattern of an operand "
+            f"Expected at most nse={nse:,} entries in the result of '{text}', but it has the pattern of an operand "
             f"with nse={place.pattern.nse:,}. Pass nse={place.pattern.nse} or more, or leave it out."
         )
     return place
@@ -138,9 +139,10 @@ def _capacity(text: str, product: Term) -> int:
     ]
     if not bounds:
         raise PatternError(
-            f"Expected nse= for '{text}': its result is sparse, with a pattern that is only known at run time, and no "
-            f"operand bounds its entries ({', '.join(map(str, product.result_vars))} belong to several). Pass nse=, "
-            f"the capacity in entries; out_format='dense'; or as out_format a SparseTensor on whose pattern to compute."
+            f"Expected nse= for '{text}': its result is sparse, its pattern is known only at run time, and no operand "
+            f"limits its entries (its indices {', '.join(map(str, product.result_vars))} belong to several operands). "
+            "Pass nse=, the capacity in entries; out_format='dense'; or as out_format, a SparseTensor whose pattern "
+            "the result should have."
         )
     return min(bounds)
 
@@ -156,7 +158,7 @@ class Assembly:
     Attributes:
         text: the expression, for messages.
         reached: the coordinates that the operands' patterns reach. The symbolic phase finds them.
-        sources: for each walked pattern, a value of the plan that lies on it, by number; None for a static pattern.
+        sources: for each walked pattern, a value of the plan on this pattern, by number; None for a static pattern.
         result: the static pattern, or the type of the dynamic one.
     """
 
@@ -264,7 +266,7 @@ def _dynamic(text: str, products: Sequence[Term], format: Format | None, nse: in
 def _make_output_pattern(products: Sequence[Term]) -> tuple[OutputPattern, tuple[int | None, ...]]:
     """Make the problem that finds the entries of a sum of products. Also returns the sources of its `Assembly`.
 
-    A term is left out if a sparse operand has a dimension of size 0, since that operand stores nothing.
+    A term is left out if a sparse operand has a dimension of size 0, because that operand stores nothing.
     """
     walks: dict[WalkKey, tuple[PatternAccess, int | None]] = {}
     terms = []
@@ -284,7 +286,7 @@ def _make_output_pattern(products: Sequence[Term]) -> tuple[OutputPattern, tuple
 
 
 def _source(product: Term, key: WalkKey, walk: PatternAccess) -> int | None:
-    """Find a value that lies on a dynamic pattern and has the transposed indices of `walk`. Returns its number.
+    """Find a value on a dynamic pattern that has the transposed indices of `walk`. Returns its number.
 
     The result is None for a static pattern.
     """

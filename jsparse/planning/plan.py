@@ -308,7 +308,7 @@ def as_schedules(schedule: Any, shown: str) -> Schedules:
         return tuple(schedule)
     raise ScheduleError(
         f"Expected schedule= of {shown} to be a jsparse.Schedule, or a list with a schedule or None for each term, but "
-        f"got {short_repr(schedule)}. Text is read by jsparse.Schedule.parse."
+        f"got {short_repr(schedule)}. To read text, use jsparse.Schedule.parse."
     )
 
 
@@ -334,10 +334,10 @@ def attach_schedules(plan: ProgramPlan, schedules: Schedules) -> ProgramPlan:
 def _of_kernels(text: str, schedules: Schedules, kernels: int) -> Schedules:
     if len(schedules) == kernels:
         return schedules
-    each = "one kernel computes all of it" if kernels == 1 else f"each of its {kernels} terms has loops of its own"
+    each = "one kernel computes all of it" if kernels == 1 else f"each of its {kernels} terms has its own loops"
     raise ScheduleError(
-        f"Expected {kernels} schedule{'s' * (kernels > 1)} for '{text}', since {each}, but got {len(schedules)}. Pass "
-        f"{'one Schedule' if kernels == 1 else 'a list with a Schedule or None for each term'}."
+        f"Expected {kernels} schedule{'s' * (kernels > 1)} for '{text}', because {each}, but got {len(schedules)}. "
+        f"Pass {'one Schedule' if kernels == 1 else 'a list with a Schedule or None for each term'}."
     )
 
 
@@ -347,8 +347,8 @@ def _with(text: str, term: Term, schedule: Schedule | None) -> Term:
         return term
     if term.spec is None:
         raise ScheduleError(
-            f"Expected no schedule for {term.assignment} in '{text}', since no sparse level is left to walk and XLA "
-            f"computes it. Leave schedule= out."
+            f"Expected no schedule for {term.assignment} in '{text}', because no sparse level is left to walk and XLA "
+            "computes it. Leave out schedule=."
         )
     scheduled = replace(term, schedule=schedule)
     assert scheduled.spec is not None

@@ -134,11 +134,15 @@ def _message(text: str, described: Operands, before: Operands | None) -> str:
     changes = {name: x.differences(before[name]) for name, x in described.items() if x != before[name]}
     told = (f"{name} differs in {', '.join(fields)} from {before[name]}" for name, fields in changes.items())
     entries = any(described[name].content and {*fields} <= {"nse", "content"} for name, fields in changes.items())
-    hint = " A.dynamic(nse=...) makes tensors of other entries share one program." if entries else ""
+    hint = (
+        " If you make tensors dynamic with A.dynamic(nse=...), tensors with other entries share one program."
+        if entries
+        else ""
+    )
     return f"{shown}: {'; '.join(told)}.{hint}"
 
 
-REMEMBERED = 256  # the most plans that are remembered; each keeps its static patterns alive
+REMEMBERED = 256  # the maximum number of plans that are remembered; each keeps its static patterns alive
 
 Operand: TypeAlias = SparseTensor | BarePattern | jax.Array
 
@@ -173,7 +177,7 @@ def signatures(
 ) -> tuple[tuple[Signature, ...], OutputRequest]:
     """The signatures of the operands and the request for the output.
 
-    Raises FormatError if `out_format` is no format.
+    Raises FormatError if `out_format` is not a format.
     """
     if isinstance(out_format, (SparseTensor, DynamicPattern, Composition)):
         requested_on = out_format if isinstance(out_format, SparseTensor) else BarePattern(out_format)

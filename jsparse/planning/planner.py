@@ -68,8 +68,8 @@ from jsparse.planning.term import Term, make_terms
 from jsparse.tensor.composed import Composition
 from jsparse.tensor.dynamic_pattern import dynamic_type
 
-SURPRISE = 4  # a result with so many times its expected entries is a surprise: another path may be better
-FEW = 1000  # a result with so few entries is no surprise
+SURPRISE = 4  # a result with this many times its expected entries is a surprise: another path may be better
+FEW = 1000  # a result with at most this many entries is not a surprise
 SURPRISES = 3  # how often, at most, a path is chosen again by the entries that were found
 
 
@@ -142,7 +142,7 @@ class Planner:
     def entry_by_entry(self, term: Term) -> Term:
         """Make factors of the values and the coordinates of a sparse operand, so that one loop visits its entries.
 
-        This is done if each entry multiplies a matrix (`multiplies_matrices`). Other terms are returned as they are.
+        This is done if each entry multiplies a matrix (`multiplies_matrices`). Other terms are returned unchanged.
         """
         number = multiplies_matrices(term)
         if number is None:
@@ -242,7 +242,7 @@ class Planner:
         """Remove bare patterns from a term whose result has a known pattern, if they store every entry of the result.
 
         The known pattern already has the restrictions of these bare patterns. Steps of the term may now have dense
-        results, since no pattern has to be found from theirs.
+        results, because no pattern has to be found from theirs.
         """
         pairs = enumerate(zip(term.operands, term.indices, strict=True))
         chosen = [n for n, (x, indices) in pairs if not x.is_bare or not set(indices) <= set(term.result_vars)]
@@ -417,9 +417,9 @@ def _decide_place(term: Term, assembly: Assembly, is_step: bool, first: int, cpu
     """Decide where the result of a term is stored, after planning has found its static pattern (`assembly.result`).
 
     The result of a step that stores every element is dense (None). If all entries of an operand are reached, the result
-    lies on the operand's pattern. If nothing is summed and the result has few entries, it lies on the found pattern:
-    loops look up each of its entries in the operands. In all other cases NEW_PATTERN is returned. Then one kernel may
-    find the entries again and compute their values. The results of steps are the values with numbers >= `first`.
+    has the operand's pattern. If nothing is summed and the result has few entries, it has the found pattern: loops look
+    up each of its entries in the operands. In all other cases NEW_PATTERN is returned. Then one kernel may find the
+    entries again and compute their values. The results of steps are the values with numbers >= `first`.
     """
     pattern = assembly.result
     assert isinstance(pattern, Pattern)

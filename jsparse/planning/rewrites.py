@@ -102,10 +102,10 @@ def free_name(product: Term, name: str, size: int) -> IndexVar:
 def factors_of_ones(product: Term) -> list[tuple[Access, Ones]]:
     """The factors of ones that a product needs: one for each summed index variable over which no loop runs.
 
-    Loops walk the cores of patterns and run over the axes of arrays. If no values lie on a pattern, no loop runs over
-    the dense levels below its core. But a sum has to add each product for all coordinates of these levels: for every a
-    and b in `ijab,j->i`, if the first operand is a bare pattern of blocks. So vectors of ones over a and over b become
-    factors. A product without values and without loops gets the factor 1.
+    Loops walk the cores of patterns and run over the axes of arrays. If no values are stored on a pattern, no loop runs
+    over the dense levels below its core. But a sum has to add each product for all coordinates of these levels: for
+    every a and b in `ijab,j->i`, if the first operand is a bare pattern of blocks. So vectors of ones over a and over b
+    become factors. A product without values and without loops gets the factor 1.
     """
     added: list[tuple[IndexVar, ...]] = [(v,) for v in product.unread]
     if not added and product.is_bare and not product.walks:
@@ -116,7 +116,7 @@ def factors_of_ones(product: Term) -> list[tuple[Access, Ones]]:
 
 
 SHORT = 16.0  # entries of a segment, on average, below which private levels are collapsed
-SPREAD = 4  # operands stay as they are if all of them have so many times the tuples of the smallest one
+SPREAD = 4  # operands stay unchanged if each of them has this many times the tuples of the smallest operand
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class Collapsed:
 
 
 class _Held(NamedTuple):
-    """An operand to collapse, with the index `number`. Its levels `level` and `level + 1` are to become one level."""
+    """An operand to collapse, with the index `number`. Its levels `level` and `level + 1` become one level."""
 
     number: int
     core: Pattern

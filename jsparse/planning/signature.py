@@ -189,8 +189,9 @@ class Request:
         schedules: the prescribed steps of kernels: one schedule for a single kernel, or a schedule or None for each
             term. Empty if the scheduler decides everything.
         has_kernels: whether the program runs kernels, whose loops may take less time after an operand is sorted.
-        promotion: the settings of JAX by which dtypes promote: whether 64 bits are kept, and the table of promotions.
-        cpu: the model of the processor by which paths, conversions and places of results are priced.
+        promotion: the JAX settings that decide how dtypes promote: whether 64 bits are kept, and the table of
+            promotions.
+        cpu: the model of the processor that prices paths, conversions and the places of results.
     """
 
     output: OutputRequest = None
@@ -240,7 +241,7 @@ def is_sparse(x: Any) -> bool:
 def pattern_of(x: Any) -> Any:
     """Return the pattern, or composition, of a tensor or a BarePattern.
 
-    A pattern or composition is returned as it is; for anything else, None.
+    A pattern or composition is returned unchanged; for anything else, None.
     """
     if isinstance(x, (SparseTensor, BarePattern)):
         return x.pattern

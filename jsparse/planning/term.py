@@ -35,7 +35,7 @@ from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 
 OUTPUT = -1  # stands for the result's own pattern where a value's number is expected
-_SMALLER = "Pass out_format= for a result that stores less (of einsum and evaluate), or sum over more indices."
+_SMALLER = "Pass out_format= (to einsum or evaluate) for a result that stores less, or sum over more indices."
 
 Names = tuple[IndexVar, ...]
 WalkKey: TypeAlias = tuple[Pattern | PatternType, int, tuple[IndexVar, ...]]
@@ -182,7 +182,7 @@ class Term:
 
     @property
     def as_summand(self) -> Term:
-        """Return the term as a part of a sum. Its result has a wide dtype, since only the sum is rounded."""
+        """Return the term as a part of a sum. Its result has a wide dtype, because only the sum is rounded."""
         return replace(self, dtypes=self.dtypes.of_term)
 
     @cached_property
@@ -411,7 +411,7 @@ def _check_given_shape(
         index = str(target.indices[dim])
         raise ShapeError(
             f"Expected {target.tensor} of '{text}' to have shape {tuple(shape)}, but it has shape {follows}: index "
-            f"'{index}' is {seen[index][1]}. Pass that shape, or leave shape= out."
+            f"'{index}' is {seen[index][1]}. Pass that shape, or leave out shape=."
         )
 
 
@@ -426,7 +426,7 @@ def extend_to_target(text: str, target: Access, out: PatternRef, sizes: Mapping[
     where = f"out_format of '{text}', of shape {shape},"
     if unknown:
         raise ShapeError(
-            f"Expected {where} to have a dimension for each index of the result, since no operand tells the size of "
+            f"Expected {where} to have a dimension for each index of the result, because no operand gives the size of "
             f"'{unknown[0]}'. {advice}"
         )
     of_result = ", ".join(f"{v}: {sizes[v]}" for v in names)

@@ -1,4 +1,5 @@
-"""What `jax.experimental.checkify` finds in our primitives: NaN in results, and what functions of values do.
+"""The errors that `jax.experimental.checkify` finds in our primitives: NaN in results, and errors in functions of
+values.
 
 This module is imported once checkify is.
 """

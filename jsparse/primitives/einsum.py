@@ -8,9 +8,9 @@ Every factor and the result is a *term*: a dense array, or values on a pattern. 
     transpose  X̄ₙ = Σ R̄ · ∏ₘ≠ₙ Xₘ,  summed over the indices that Xₙ lacks
 
 Both are computed by einsums of this kind: the JVP replaces one factor, and the transpose exchanges the terms of Xₙ and
-of the result. If Xₙ lies on a pattern, its cotangent is computed on that pattern only (a sampled product): no dense
-array of a sparse tensor's shape ever exists. A batch axis is one more index variable. So one primitive is closed under
-differentiation, transposition and batching.
+of the result. If Xₙ is stored on a pattern, its cotangent is computed on that pattern only (a sampled product): no
+dense array of a sparse tensor's shape ever exists. A batch axis is one more index variable. So one primitive is closed
+under differentiation, transposition and batching.
 
 The dtypes of factors and result may differ: a cotangent has the dtype of its factor. Nothing is conjugated, by JAX's
 convention for cotangents of complex numbers, so the transpose of a product is the same as for real numbers.
@@ -117,14 +117,14 @@ def _unknown(operands: Sequence[Any], spec: Spec) -> int:
         raise pattern_is_unknown()
     if not spec.semiring.is_linear:
         raise LinearityError(
-            f"Expected a linear function to transpose, but it computes an einsum by {spec.semiring}. Transpose its "
-            f"derivative, by jax.vjp."
+            f"Expected a linear function to transpose, but it computes an einsum over {spec.semiring}. Transpose its "
+            "derivative, with jax.vjp."
         )
     unknown = [n for n, x in enumerate(operands) if _compat.is_undefined(x)]
     if len(unknown) > 1 or unknown[0] < spec.compared:
         raise LinearityError(
             f"Expected a linear function to transpose, but it multiplies {len(unknown)} factors that depend on its "
-            f"arguments. Transpose its derivative, by jax.vjp."
+            "arguments. Transpose its derivative, with jax.vjp."
         )
     return unknown[0]
 
@@ -143,8 +143,8 @@ def semiring_jvp(primals: Sequence[Any], tangents: Sequence[Any], out: Any, spec
     if spec.semiring.add == "*" and len(factors) == 1:
         return _product_jvp(factors[0], index, changes[0], out, spec)
     raise NotYetSupportedError(
-        f"The derivative of {spec.text} by {spec.semiring} is not supported yet. Pass its operands through "
-        f"jax.lax.stop_gradient, or use another semiring."
+        f"The derivative of {spec.text} with the semiring {spec.semiring} is not supported yet. Pass its operands "
+        "through jax.lax.stop_gradient, or use another semiring."
     )
 
 
@@ -181,7 +181,7 @@ def _product_jvp(x: Any, index: Sequence[Any], change: Any, out: Any, spec: Spec
 
 
 def with_checkpoint_name(out: jax.Array) -> jax.Array:
-    """Attach the checkpoint name to a traced array. A concrete array is returned as it is."""
+    """Attach the checkpoint name to a traced array. A concrete array is returned unchanged."""
     # No policy applies outside a trace, and attaching a name costs an eager call time.
     if not isinstance(out, jax.core.Tracer):
         return out

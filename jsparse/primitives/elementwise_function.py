@@ -39,7 +39,7 @@ class ElementwiseFunction:
         jaxpr: a closed jaxpr of scalars, without constants.
         name: the name in messages and jaxprs.
         is_compiled: whether a call outside of jit runs as one compiled program. Otherwise the call runs step by step,
-            as functions of jax.numpy do, since compiling a new function takes longer than running it.
+            as functions of jax.numpy do, because compiling a new function takes longer than running it.
     """
 
     jaxpr: Any
@@ -132,8 +132,8 @@ def trace_elementwise(
     Returns the traced function, and the scalars over which `function` closes. The traced function takes these scalars
     as arguments after the others.
 
-    Raises ShapeError if the result is no scalar, or if `function` combines elements of an array; DTypeError if the
-    result is no number.
+    Raises ShapeError if the result is not a scalar, or if `function` combines elements of an array; DTypeError if the
+    result is not a number.
     """
     name = getattr(function, "__name__", type(function).__name__)
     with jax.sharding.use_abstract_mesh(_compat.mesh_of_chains()):
@@ -141,18 +141,19 @@ def trace_elementwise(
     if any(jnp.shape(constant) for constant in closed.consts):
         shapes = [jnp.shape(constant) for constant in closed.consts if jnp.shape(constant)]
         raise ShapeError(
-            f"Expected an elementwise function that refers to scalars only, but {name} refers to an array of shape "
-            f"{shapes[0]}. Pass tensors with the entries of A, and arrays that broadcast to its shape, as further "
-            f"arguments, A.map(f, x), or write A.with_values(f(A.values))."
+            f"Expected an elementwise function that refers only to scalars, but {name} refers to an array of shape "
+            f"{shapes[0]}. Pass tensors with the entries of A, and arrays that broadcast to its shape, as additional "
+            "arguments, A.map(f, x), or write A.with_values(f(A.values))."
         )
     if len(closed.out_avals) != 1 or closed.out_avals[0].shape:
         results = [aval.shape for aval in closed.out_avals]
         raise ShapeError(
-            f"Expected an elementwise function, which gives one number for one stored value, but for a scalar {name} "
-            f"gives {len(results)} results of shapes {results}. Write A.with_values(f(A.values)) for another function."
+            f"Expected an elementwise function, which returns one number for one stored value, but for a scalar {name} "
+            f"returns results of shapes {results}. Write A.with_values(f(A.values)) for another "
+            "function."
         )
     if not (jnp.issubdtype(closed.out_avals[0].dtype, jnp.number) or closed.out_avals[0].dtype == bool):
-        raise DTypeError(f"Expected a function that gives numbers, but {name} gives {closed.out_avals[0].dtype}.")
+        raise DTypeError(f"Expected a function that returns numbers, but {name} returns {closed.out_avals[0].dtype}.")
     _check(closed.jaxpr, name)
     return ElementwiseFunction(_compat.without_constants(closed), name, is_compiled), closed.consts
 
@@ -166,9 +167,9 @@ def _check(jaxpr: Any, name: str) -> None:
         shapes = [v.aval.shape for v in (*equation.invars, *equation.outvars) if hasattr(v.aval, "shape")]
         if kind not in ELEMENTWISE or any(shapes):
             raise ShapeError(
-                f"Expected an elementwise function of stored values, but {name} uses '{kind}', which is none: in an "
-                f"array it may combine elements. Write A.with_values(f(A.values)), or use a reduction (A.sum, "
-                f"jsparse.softmax)."
+                f"Expected an elementwise function of stored values, but {name} uses '{kind}', which is not "
+                "elementwise: it may combine elements of an array. Write A.with_values(f(A.values)), or use a "
+                "reduction (A.sum, jsparse.softmax)."
             )
 
 

@@ -57,7 +57,7 @@ class Entries:
 
         Loops over sparse levels have to bind all index variables, and reach the entries in storage order. So the result
         may have no dense levels at its end, and sparse factors must carry all summed index variables. A static result
-        must have fewer than 2**31 slots, since the kernel's offsets of chunks are int32.
+        must have fewer than 2**31 slots, because the kernel's offsets of chunks are int32.
         """
         if isinstance(self.result, Pattern) and self.result.nse >= 2**31:
             return False

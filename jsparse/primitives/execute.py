@@ -145,7 +145,7 @@ def plan_sum(specs: tuple[Spec, ...], factors: tuple[tuple[str, ...], ...], dtyp
     Args:
         factors, dtype: the dtypes of the factors of each term, and of the sum.
 
-    Returns None if the terms need a kernel each, since they are complex, or store their results in different orders.
+    Returns None if the terms need a kernel each, because they are complex, or store their results in different orders.
     """
     if any(map(is_complex, (dtype, *chain.from_iterable(factors)))):
         return None

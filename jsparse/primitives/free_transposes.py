@@ -1,10 +1,10 @@
 """Transposes that cost nothing, because XLA chooses the layouts of the arrays between them.
 
 A layer that computes x W, where the first axis of x is the batch, transposes both x and the product. The routine `swap`
-is faster than XLA's transpose. But XLA can remove two transposes if only elementwise operations lie between them: it
-stores the arrays between them in another layout. So before a swap is lowered to a call of the routine, the operations
-that compute its operand are searched. If the operand is computed from other swaps by elementwise operations only, all
-of these swaps become transposes that XLA can see.
+is faster than XLA's transpose. But XLA can remove two transposes if there are only elementwise operations between them:
+it stores the arrays between them in another layout. So before a swap is lowered to a call of the routine, the
+operations that compute its operand are searched. If the operand is computed from other swaps by elementwise operations
+only, all of these swaps become transposes that XLA can see.
 
 While a swap is lowered, later operations are not known. So a swap becomes a call at first. If it becomes a transpose
 later, the uses of the call's result are replaced, and XLA removes the unused call.
@@ -24,7 +24,7 @@ _STABLEHLO = """
 _CHLO = "acosh asinh atanh cosh erf erf_inv erfc lgamma sinh square"
 ELEMENTWISE = frozenset([f"stablehlo.{x}" for x in _STABLEHLO.split()] + [f"chlo.{x}" for x in _CHLO.split()])
 NEUTRAL = frozenset(["stablehlo.broadcast_in_dim", "stablehlo.constant", "stablehlo.iota"])
-MOST = 256  # the most values that are traced back
+MOST = 256  # the maximum number of values that are traced back
 
 
 def after_transposes(ctx: Any, operand: Any) -> bool:

@@ -28,7 +28,7 @@ Result: TypeAlias = tuple[tuple[int, ...], np.dtype]
 def is_on_host(*arrays: Any) -> bool:
     """Whether the host may compute with these arrays now: nothing is traced, and each array is in memory of one CPU.
 
-    Arrays with a weak dtype are excluded, since numpy has no weak dtypes.
+    Arrays with a weak dtype are excluded, because numpy has no weak dtypes.
     """
     return _compat.is_eager() and all(map(is_in_memory, arrays))
 
@@ -134,5 +134,5 @@ def misfit(recipe: str, error: Exception) -> LeafError:
     """Return the error for operands that do not fit a routine. `error` says which buffer does not."""
     return LeafError(
         f"Expected operands that fit the routine {recipe[:80]}, but a buffer does not: {error}. Pass the index arrays "
-        f"of a pattern as they were made."
+        "of a pattern unchanged."
     )

@@ -78,7 +78,7 @@ def run_call(call: KernelCall, operands: Sequence[Any], results: Sequence[Any], 
 def lower_kernel(
     ctx: Any, *operands: Any, call: KernelCall, results: tuple[Result, ...], patterns: tuple[Pattern, ...]
 ) -> Any:
-    """Lower the primitive `kernel` on CPU, to a custom call of XLA."""
+    """Lower the primitive `kernel` on CPU, to an XLA custom call."""
     return custom_call(ctx, operands, call, patterns)
 
 

@@ -139,7 +139,7 @@ def _limit_constants(rule: Callable[..., Any]) -> Callable[..., Any]:
                 raise NotYetSupportedError(
                     f"Expected index arrays of static patterns of at most {MOST_CONSTANT:,} bytes in a program for "
                     f"{' and '.join(others)}, where they are constants, but there are {sum(sizes.values()):,}. Make "
-                    f"the tensors dynamic, by jsparse.asarray(..., dynamic=True), and pass them as arguments."
+                    "the tensors dynamic with jsparse.asarray(..., dynamic=True), and pass them as arguments."
                 )
         return rule(ctx, *operands, **params)
 
@@ -156,8 +156,8 @@ def _warn_of_slow_sums() -> None:
     if SLOW_SUMS[0] <= _compat.jaxlib_version() <= SLOW_SUMS[1]:
         release, first, last = (".".join(map(str, x)) for x in (_compat.jaxlib_version(), *SLOW_SUMS))
         warnings.warn(
-            f"jaxlib {release} adds float32 in a scatter on CUDA 450 to 5,000 times slower than others, "
-            f"as all from {first} to {last} do. Sums of sparse tensors are such scatters: install another jaxlib.",
+            f"jaxlib {release} adds float32 in a scatter on CUDA 450 to 5,000 times slower than others, as do all "
+            f"releases from {first} to {last}. Sums of sparse tensors are such scatters: install another jaxlib.",
             stacklevel=2,
         )
 

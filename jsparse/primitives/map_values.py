@@ -49,7 +49,7 @@ def _abstract(*operands: Any, function: ElementwiseFunction, padding: Padding | 
 
 
 def compute_map(*operands: Any, function: ElementwiseFunction, padding: Padding | None) -> Any:
-    """Compute the map by operations of JAX."""
+    """Compute the map with JAX operations."""
     arguments, pointers = _split(operands, padding)
     if padding is not None:
         arguments = [in_use(x, pointers[0], padding, neutral(x.dtype)) for x in arguments]

@@ -68,7 +68,7 @@ def _directly(values: Any, *, relayout: Relayout, inverse: bool, axis: int) -> A
 
 
 def compute_permutation(values: jax.Array, *, relayout: Relayout, inverse: bool, axis: int) -> jax.Array:
-    """Compute `permute_values` by a gather of XLA, on platforms without kernels."""
+    """Compute `permute_values` with an XLA gather, on platforms without kernels."""
     index = relayout.scatter if inverse else relayout.gather
     if not len(index) or not values.shape[axis]:
         return jnp.zeros((*values.shape[:axis], len(index), *values.shape[axis + 1 :]), values.dtype)

@@ -181,7 +181,7 @@ def array_results(type_: Pattern | PatternType) -> tuple[Result, ...]:
     leaves = type_.index_leaves
     if leaves and type_.index_dtype.itemsize == 8 and not jax.config.read("jax_enable_x64"):
         raise DTypeError(
-            f"Expected dimensions and nse that int32 counts, but a dynamic tensor of shape {type_.shape} with nse "
+            f"Expected dimensions and nse that fit int32, but a dynamic tensor of shape {type_.shape} with nse "
             f"{type_.nse:,} needs int64 indices. Set jax.config.update('jax_enable_x64', True)."
         )
     return tuple(((length,), dtype) for _, length, dtype in leaves)
@@ -245,8 +245,8 @@ def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
 def pattern_is_unknown() -> LinearityError:
     """Return the error for transposing a function whose arguments determine index arrays."""
     return LinearityError(
-        "Expected a linear function to transpose, but where a sparse tensor stores its entries depends on the "
-        "function's arguments. Make the tensor before, or take the derivative, by jax.vjp."
+        "Expected a linear function to transpose, but the coordinates of a sparse tensor depend on the function's "
+        "arguments. Make the tensor first, or take the derivative with jax.vjp."
     )
 
 

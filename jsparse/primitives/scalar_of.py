@@ -27,7 +27,7 @@ _CALLED = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 
 @dataclass(frozen=True, slots=True)
 class NoScalar:
-    """The reason why a function is no scalar expression, as text: "it uses 'sin', …"."""
+    """The reason why a function is not a scalar expression, as text: "it uses 'sin', …"."""
 
     reason: str
 
@@ -65,7 +65,7 @@ class _EquationReader:
         avals = [aval for aval in (*closed.in_avals, *closed.out_avals) if aval.dtype != bool]
         for aval in avals:
             if not _is_float(aval.dtype):
-                raise NoCounterpartError(f"it has arguments or results of {aval.dtype.name}, and not of floats")
+                raise NoCounterpartError(f"it has arguments or results of {aval.dtype.name}, not of floats")
         self.dtype = accumulator(*(aval.dtype.name for aval in avals)) if avals else "float32"
 
     def expression(self, closed: Any, arguments: Sequence[Scalar]) -> Scalar:
@@ -83,7 +83,7 @@ class _EquationReader:
         return f"{self.prefix}{self.count}_"
 
     def name_value(self, value: Scalar) -> Scalar:
-        """Return a local name for a value. A value that is a local name or a number is returned as it is."""
+        """Return a local name for a value. A value that is a local name or a number is returned unchanged."""
         if isinstance(value, Local | Number):
             return value
         if value not in self.names:
@@ -139,7 +139,7 @@ class _EquationReader:
         if kind not in RULES:
             raise NoCounterpartError(f"it uses '{kind}', which kernels do not compute")
         if kind in OPERATIONS and OPERATIONS[kind].is_narrow and self.dtype != "float32":
-            raise NoCounterpartError(f"it uses '{kind}' in {self.dtype}, which kernels compute in float32 only")
+            raise NoCounterpartError(f"it uses '{kind}' in {self.dtype}, which kernels compute only in float32")
         avals = [v.aval for v in (*equation.invars, *equation.outvars)]
         for aval in avals:
             if aval.shape:
@@ -149,9 +149,9 @@ class _EquationReader:
         dtypes = [v.aval.dtype for v in equation.invars]
         integers = [dtype.name for dtype in dtypes if not _is_float(dtype) and dtype.kind != "b"]
         if integers and kind not in ("convert_element_type", "pow", *_PASSING):
-            raise NoCounterpartError(f"its '{kind}' is on {integers[0]}, and not on floats")
+            raise NoCounterpartError(f"its '{kind}' is on {integers[0]}, not on floats")
         if kind in _ON_NUMBERS and any(dtype.kind == "b" for dtype in dtypes):
-            raise NoCounterpartError(f"its '{kind}' is on bool, and not on floats")
+            raise NoCounterpartError(f"its '{kind}' is on bool, not on floats")
 
 
 _PASSING = ("broadcast_in_dim", "reshape", "squeeze", "copy", "copy_p", "stop_gradient", "optimization_barrier")

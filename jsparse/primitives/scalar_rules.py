@@ -15,7 +15,7 @@ from jsparse.compiler.scalar import Apply, Number, Rounded, Scalar, power_of
 
 
 class NoCounterpartError(Exception):
-    """Raised if a function is no scalar expression. The message says why."""
+    """Raised if a function is not a scalar expression. The message says why."""
 
 
 class Builder(Protocol):
@@ -85,17 +85,17 @@ def _power(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
     """Compute x ** y. If y has an integer dtype, y has to be a constant."""
     base, exponent = operands
     if np.issubdtype(equation.invars[0].aval.dtype, np.integer):
-        raise NoCounterpartError("its 'pow' is on integers, and not on floats")
+        raise NoCounterpartError("its 'pow' is on integers, not on floats")
     if not np.issubdtype(equation.invars[1].aval.dtype, np.integer):
         return Apply("pow", (base, exponent))
     if not isinstance(exponent, Number):
-        raise NoCounterpartError("its 'pow' has an integer that is no constant as exponent")
+        raise NoCounterpartError("its 'pow' has an integer exponent that is not a constant")
     return power_of(builder.name_value(base), int(exponent.value), builder.fresh())
 
 
 def _translate_select(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
     if len(operands) != 3 or equation.invars[0].aval.dtype != bool:
-        raise NoCounterpartError("its 'select_n' selects by a number, and not by a condition")
+        raise NoCounterpartError("its 'select_n' selects by a number, not by a condition")
     return Apply("select", (operands[0], operands[2], operands[1]))
 
 

@@ -79,7 +79,7 @@ class PatternAccess:
     def scheduler_pattern(self) -> AnyPattern:
         """The pattern in the form that the scheduler reads.
 
-        Transposed indices of batched patterns are left out, since each member of the batch would need its own gather.
+        Transposed indices of batched patterns are left out, because each member of the batch would need its own gather.
         """
         if isinstance(self.pattern, Pattern):
             return self.pattern

@@ -25,7 +25,8 @@ from jsparse.primitives.permute_values import permute_values
 from jsparse.primitives.routine import check_index_arrays, swap_last_axes
 from jsparse.primitives.spec import PatternAccess, split_by_counts
 
-LARGE = 1 << 22  # the least elements for which the routine `swap` is faster than XLA, which may also remove a transpose
+# the minimum number of elements for which the routine `swap` is faster than XLA, which may also remove a transpose
+LARGE = 1 << 22
 # (XLA's transposes of float32 and float64 take 1.4 to 2.3 times as long from there on, and equally long below)
 
 
@@ -67,7 +68,7 @@ def index_arrays(walk: PatternAccess, used: AnyPattern, operands: Sequence[Any])
             is_own = type_ == walk.pattern
             index, gathers = (arrays, ()) if is_own else (arrays[:-2], arrays[-2:])
             return check_index_arrays(index, type_), gathers
-    raise ValueError(f"{used} is none of {walk}")
+    raise ValueError(f"{used} is not one of {walk}")
 
 
 def static_patterns(walks: Sequence[PatternAccess]) -> tuple[Pattern, ...]:

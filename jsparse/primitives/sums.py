@@ -3,11 +3,11 @@
     R = Σₙ einsumₙ(…)
 
 An einsum may see an operand, or the result, in another shape: a matrix as rows of blocks, say. No array is copied for
-that, since kernels read and write arrays row by row. The same operand may be seen in different shapes.
+that, because kernels read and write arrays row by row. The same operand may be seen in different shapes.
 
 Its JVP is the sum of the tangents of all einsums, and the cotangent of an operand is the sum of the cotangents in the
 einsums that have it as a factor. Both are sums of einsums again, so each of them is one kernel, too. Only values on a
-pattern have cotangents that are no dense arrays: these are added up after their kernels.
+pattern have cotangents that are not dense arrays: these are added up after their kernels.
 """
 
 from __future__ import annotations

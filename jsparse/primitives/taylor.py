@@ -58,7 +58,7 @@ def _einsum(primals: Sequence[Any], series: Series, *, spec: Spec) -> tuple[Any,
         moving = factors[spec.compared :]
         return out, _products(product, moving, series[spec.compared : count]) if moving else _zeros(out, order)
     if not spec.semiring.is_selective or (spec.semiring.multiply != "+" and count > 1):
-        _refuse(f"{spec.text} by {spec.semiring}")
+        _refuse(f"{spec.text} with the semiring {spec.semiring}")
     return out, [semiring_jvp(primals, [*(own[k] for own in series[:count]), *index], out, spec) for k in range(order)]
 
 
@@ -114,5 +114,5 @@ def _permute_series(primals: Sequence[Any], series: Sequence[Sequence[Any]], **p
 
 def _refuse(what: str) -> Never:
     raise NotYetSupportedError(
-        f"The Taylor series of {what} is not supported yet by jax.experimental.jet. Use jax.jvp of jax.jvp."
+        f"The Taylor series of {what} is not supported yet by jax.experimental.jet. Nest jax.jvp instead."
     )

@@ -98,8 +98,8 @@ def _gather(S: ShardedTensor, leaves: Sequence[jax.Array], columns: jax.Array) -
     layout, (values, *index) = S.layout, leaves
     if any(isinstance(x, jax.core.Tracer) for x in (*index, columns)):
         raise NotYetSupportedError(
-            "Expected known index arrays in S.gather(), but the tensor is an argument of a function that is traced. "
-            "Gather it outside, or close over it."
+            "Expected known index arrays in S.gather(), but the tensor is an argument of a traced function. Gather it "
+            "outside, or close over it."
         )
     pointers, local = (_on_host(x) for x in index)
     names, devices = _on_host(columns), layout.exchange.devices

@@ -1,4 +1,4 @@
-"""Which rows of a dense operand a device needs from others, and how they get there.
+"""The rows of a dense operand that a device needs from other devices, and the exchange that brings them.
 
 Device d has the same part of the rows of X as of the columns of A. It needs the rows at which its entries have their
 columns: its *halo*. Rows travel by a ring shift for each distance o: device d sends to device d + o what that one
@@ -67,7 +67,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Halos:
-    """What the devices of an exchange send, and where they find what they receive.
+    """The rows that the devices of an exchange send, and the places where they find the rows that they receive.
 
     Attributes:
         tables: for each distance, the rows that each device sends: (devices, rows).
@@ -109,6 +109,6 @@ def find_halos(columns: Sequence[np.ndarray], size: int) -> Halos:
             receiver = (sender + distance) % devices
             rows = needed[receiver][sender]
             table[sender, : len(rows)] = rows - sender * each
-            # What is sent beyond the rows that are needed is never read: no column of A has these numbers.
+            # Rows that are sent but not needed are never read: no column of A has their numbers.
             numbered[receiver].append(np.concatenate([rows, size + np.arange(count - len(rows))]))
     return Halos(exchange, tables, np.stack([np.concatenate(of_device) for of_device in numbered]))

@@ -99,7 +99,7 @@ _PRODUCTS: Mapping[str, Callable[..., Any]] = {
 
 def _einsum(S: ShardedTensor, subscripts: object, *operands: Any, **options: object) -> jax.Array | ShardedTensor:
     if not isinstance(subscripts, str) or not operands or operands[0] is not S:
-        raise S._refusal("jsparse.einsum with the ShardedTensor in another place than the first")
+        raise S._refusal("jsparse.einsum with the ShardedTensor as an operand other than the first")
     if any(isinstance(x, ShardedTensor) for x in operands[1:]):
         raise S._refusal("a product of two sharded tensors")
     assignment = parse_einsum(subscripts, [np.shape(x) for x in operands])

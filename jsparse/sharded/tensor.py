@@ -27,7 +27,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 @dataclass(frozen=True)
 class ShardedLayout:
-    """What is static about a sharded tensor.
+    """The static data of a sharded tensor.
 
     Attributes:
         shape: the shape of the matrix.
@@ -62,9 +62,10 @@ class ShardedTensor(Overriding):
 
     It computes `S @ X`; `jsparse.einsum` with "ij,jk->ik", "ij,j->i", "ij,ik->jk" and "ij,i->j"; products sampled at
     its entries; `S.map`, `S * number`, `S.sum(1)`, `jsparse.softmax(S, 1)`; and `jsparse.sparse_attention(q, k, v, S)`.
-    Every other function needs other rows, and raises NotYetSupportedError: call `S.gather()` to gather the matrix.
+    Every other function needs rows of other devices, and raises NotYetSupportedError: call `S.gather()` to gather the
+    matrix.
 
-    Inside of a `jax.shard_map` whose in_specs give the tensor as `P(axis)`, `S.block` is the device's SparseTensor, and
+    Inside a `jax.shard_map` whose in_specs give the tensor as `P(axis)`, `S.block` is the device's SparseTensor, and
     `S.halo(x)` the rows that its columns read. All operations are written with these two.
     """
 
@@ -105,7 +106,7 @@ class ShardedTensor(Overriding):
 
     @property
     def addressable_shards(self) -> list[SparseTensor]:
-        """The blocks of the devices of this process, whose columns are numbered as `S.halo(x)` has its rows."""
+        """The blocks of the devices of this process, whose columns are numbered like the rows of `S.halo(x)`."""
         ordered = (sorted(x.addressable_shards, key=lambda shard: shard.index[0].start or 0) for x in self._leaves)
         return [self._block([jnp.asarray(np.asarray(x.data)[0]) for x in of]) for of in zip(*ordered, strict=True)]
 
@@ -122,19 +123,19 @@ class ShardedTensor(Overriding):
 
     @property
     def is_local(self) -> bool:
-        """Whether this is the part of one device: the code runs inside of a `shard_map` over the axis."""
+        """Whether this is the part of one device: the code runs inside a `shard_map` over the axis."""
         mesh = mesh_of_trace()
         kinds = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
         return kinds.get(self.layout.axis) == jax.sharding.AxisType.Manual
 
     @property
     def block(self) -> SparseTensor:
-        """The device's rows as a dynamic SparseTensor (m / D, own rows + halo), inside of a `shard_map`."""
+        """The device's rows as a dynamic SparseTensor (m / D, own rows + halo), inside a `shard_map`."""
         self._check_local("block")
         return self._block([x[0] for x in self._leaves])
 
     def halo(self, x: jax.Array) -> jax.Array:
-        """Return the rows of X that the columns of `S.block` read, inside of a `shard_map`.
+        """Return the rows of X that the columns of `S.block` read, inside a `shard_map`.
 
         Args:
             x: the device's rows of X (n / D, ...).
@@ -147,8 +148,8 @@ class ShardedTensor(Overriding):
     def _check_local(self, name: str) -> None:
         if not self.is_local:
             raise NotYetSupportedError(
-                f"Expected S.{name} inside of jax.shard_map(..., in_specs=P({self.layout.axis!r})) over the mesh of S. "
-                f"Outside, S @ X computes with all blocks, and S.addressable_shards has those of this process."
+                f"Expected S.{name} inside jax.shard_map(..., in_specs=P({self.layout.axis!r})) over the mesh of S. "
+                "Outside, S @ X computes with all blocks, and S.addressable_shards has the blocks of this process."
             )
 
     # ---- operations
@@ -162,7 +163,8 @@ class ShardedTensor(Overriding):
     def _refusal(self, text: str) -> JsparseError:
         """The error for a function that needs other rows."""
         return NotYetSupportedError(
-            f"Expected an operation by rows of a ShardedTensor, but {text} needs other rows. Gather it: S.gather()."
+            f"Expected an operation on the rows of a ShardedTensor, but {text} needs the rows of other devices. Gather "
+            "it: S.gather()."
         )
 
     def __matmul__(self, x: ArrayLike) -> jax.Array:
@@ -221,7 +223,7 @@ class ShardedTensor(Overriding):
     # ---- pytree
 
     def tree_flatten_with_keys(self) -> tuple[list[tuple[jax.tree_util.DictKey, jax.Array]], tuple[int, ShardedLayout]]:
-        """The leaves, which all have the device axis in front, and what is static."""
+        """The leaves, which all have the device axis first, and the static data."""
         key = f"rows@{self.layout.digest[:16]}"
         named = [
             (jax.tree_util.DictKey(f"{key}/{n}"), x)

@@ -32,10 +32,9 @@ def product(equation: Equation, lhs: Any, rhs: Any) -> Value:
     """
     (left, right), out = _subscripts(equation, np.ndim(lhs), np.ndim(rhs))
     if any(isinstance(x, SparseValue) and not x.background.is_zero for x in (lhs, rhs)):
-        # For a tensor S with the background b the product S · X is an array, (S - b) · X + b · X. b
-        # broadcasts, so X is summed before it is multiplied by b. S - b is 0 outside of the stored entries.
-        # Where b is infinite, the product is NaN. Where X is infinite, the product may be NaN, since the two
-        # terms may be inf and -inf.
+        # For a tensor S with the background b the product S · X is an array, (S - b) · X + b · X. b broadcasts, so X is
+        # summed before it is multiplied by b. S - b is 0 outside of the stored entries. If b is infinite, the product
+        # is NaN. If X is infinite, the product may be NaN, because the two terms may be inf and -inf.
         sizes = {**dict(zip(left, lhs.shape, strict=True)), **dict(zip(right, rhs.shape, strict=True))}
         total = jnp.zeros((), arithmetic_dtype(equation.dtype.name))
         for a in _addends(equation, lhs, left):
@@ -62,9 +61,9 @@ def product(equation: Equation, lhs: Any, rhs: Any) -> Value:
             raise
         if equation.nse is None:
             raise PatternError(
-                f"{equation} multiplies SparseTensors into one whose pattern is only known at run time. Pass the "
-                f"capacity of such products in entries, jsparse.sparsify(fn, nse=...), or multiply by a dense array "
-                f"first, A @ (B @ x)."
+                f"{equation} multiplies SparseTensors, and the pattern of the product is known only at run time. Pass "
+                "the capacity of such products, in entries, with jsparse.sparsify(fn, nse=...), or multiply by a "
+                "dense array first, A @ (B @ x)."
             ) from error
         return plain(einsum(subscripts, a, b, nse=equation.nse, preferred_element_type=equation.dtype))
 

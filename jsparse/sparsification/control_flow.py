@@ -55,7 +55,7 @@ def _collectable(equation: Equation, x: Value) -> Value:
     if x.tensor.is_dynamic:
         raise equation.not_supported(
             "collects SparseTensors whose patterns may differ between the steps",
-            "Use static patterns, or return them as carries, or sums of them.",
+            "Use static patterns, or return the tensors or their sums as carries.",
         )
     return whole(x)
 
@@ -119,8 +119,8 @@ def _check_alike(equation: Equation, x: Value, y: Value, what: str) -> None:
     one: Any = jax.tree.structure(x)
     if one != jax.tree.structure(y):
         raise equation.not_supported(
-            f"needs {what} to be stored alike, but got {_describe(x)} and {_describe(y)}",
-            "Give it the same pattern in both places (A * 0 + B has that of both), or pass A.todense().",
+            f"needs {what} to be stored in the same way, but got {_describe(x)} and {_describe(y)}",
+            "Use the same pattern in both places (A * 0 + B has the entries of both), or pass A.todense().",
         )
 
 
@@ -178,6 +178,6 @@ def interpret_linear_solve(equation: Equation, *inputs: Value) -> list[Value]:
     has_aux = len(equation.out_avals) > len(right)
     if has_aux or any(isinstance(x, SparseValue) for x in right):
         raise equation.not_supported(
-            "has further results, or a SparseTensor on the right side", "Pass A.todense() there."
+            "has additional results, or a SparseTensor on the right side", "Pass A.todense() there."
         )
     return jax.lax.custom_linear_solve(function("matvec"), right, solver("solve"), solver("transpose_solve"))

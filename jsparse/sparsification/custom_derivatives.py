@@ -54,8 +54,8 @@ def with_pull(equation: Equation, *inputs: Value) -> list[Value]:
         for x in (*opened.rebuild(leaves), *out):
             if isinstance(x, SparseValue) and x.background.array is not None:  # whose elements' cotangents are summed
                 raise equation.not_supported(
-                    "has a reverse derivative of its own, at a tensor whose elements that are not stored vary",
-                    "Give it jnp.where(A != 0, f(A), 0), or use custom_jvp.",
+                    "has a custom reverse derivative, but is applied to a tensor whose unstored elements vary",
+                    "Pass it jnp.where(A != 0, f(A), 0), or use custom_jvp.",
                 )
         return out, (leaves, out)
 

@@ -85,7 +85,7 @@ class Deferred:
         )
 
     def _once(self, pattern: Pattern | DynamicPattern | None, compute: Callable[[], jax.Array]) -> jax.Array:
-        """Compute a result once per pattern and trace, since an array of a loop's body must not leave the body."""
+        """Compute a result once per pattern and trace, because an array of a loop's body must not leave the body."""
         trace = _compat.trace_state()
         for known, result in self._found:
             if known[0] is pattern and known[1] == trace:

@@ -205,8 +205,9 @@ def scans(equation: Equation, x: SparseValue) -> Value:
 
     def refuse() -> jax.Array:
         raise PatternError(
-            f"Expected a tensor to select elements of {equation}, which would be a dense array of shape "
-            f"{shorten(x.shape)}. Write jnp.where(A != 0, f(A), 0) for those at stored entries, or pass A.todense()."
+            f"Expected a tensor that selects elements of {equation}, which would be a dense array of shape "
+            f"{shorten(x.shape)}. Write jnp.where(A != 0, f(A), 0) for the elements at stored entries, or pass "
+            "A.todense()."
         )
 
     running = Deferred(x.shape, x.dtype, refuse, lambda tensor: _scan_at_slots(equation, x, tensor))

@@ -38,5 +38,5 @@ def _registrar(table: dict[str, Rule], names: tuple[str, ...]) -> Callable[[Rule
 def refuse(equation: Equation, *_: object) -> Never:
     """Refuse an equation. This rule applies to every primitive that has no other rule for sparse inputs."""
     raise equation.not_supported(
-        "is not defined for a SparseTensor", "Pass A.todense() there, or compute it by a function of jsparse outside."
+        "is not defined for a SparseTensor", "Pass A.todense() there, or compute it outside with a jsparse function."
     )

@@ -99,7 +99,7 @@ def gather_elements(equation: Equation, x: Value, indices: jax.Array) -> Value:
                 take = partial(_take_background, points=points[..., 0], axis=axes[0])
                 return move_elements(equation, x, lambda tensor: tensor.take(points[..., 0], axes[0]), take)
     raise equation.not_supported(
-        "indexes a SparseTensor by slices at several arrays", "Write A[rows, columns] outside of jsparse.sparsify."
+        "indexes a SparseTensor by slices at several arrays", "Write A[rows, columns] outside jsparse.sparsify."
     )
 
 

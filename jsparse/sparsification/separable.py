@@ -24,7 +24,7 @@ MOST_TERMS = 8
 def combine_products(name: str, operands: Sequence[Products], dtype: np.dtype) -> Products:
     """Apply an elementwise primitive to sums of products.
 
-    Returns () if the result is no sum of products, or has more than MOST_TERMS products.
+    Returns () if the result is not a sum of products, or has more than MOST_TERMS products.
     """
     products: Products = ()
     first, *others = operands

@@ -246,7 +246,7 @@ def pad_tensor(equation: Equation, x: Any, fill: Value) -> Value:
     is_equal = isinstance(x, SparseValue) and number is not None and x.background.value == number
     if not is_equal or any(low < 0 or high < 0 or interior for low, high, interior in config):
         raise equation.not_supported(
-            "pads a SparseTensor by other elements than 0, or inside", "Pass A.todense() there."
+            "pads a SparseTensor with elements other than 0, or between its elements", "Pass A.todense() there."
         )
 
     def pad_one(tensors: Sequence[SparseTensor]) -> SparseTensor:
@@ -262,7 +262,7 @@ def _joinable(equation: Equation, x: Value) -> SparseValue:
     number = uniform_number(x) if isinstance(x, Deferred) else None
     if number is None:
         raise equation.not_supported(
-            "joins a SparseTensor with a dense array", "Convert the array by jsparse.asarray, or pass A.todense()."
+            "joins a SparseTensor with a dense array", "Convert the array with jsparse.asarray, or pass A.todense()."
         )
     nothing = zeros(x.shape, x.dtype)
     return SparseValue(nothing, x.shape, tuple(range(nothing.ndim)), Background(number, Cause(str(equation))))

@@ -48,7 +48,8 @@ def update_tensor(equation: Equation, x: Value, indices: Value, updates: Value) 
     method, function = UPDATES[equation.name]
     if isinstance(indices, SparseValue) or (method == "set" and equation.params["update_jaxpr"] is not None):
         raise equation.not_supported(
-            "updates at indices that are a SparseTensor, or by a function", "Write A.at[i].set(f(A[i])), at arrays."
+            "updates at indices that are a SparseTensor, or by a function",
+            "Write A.at[i].set(f(A[i])), with arrays as indices.",
         )
     windows = Windows(equation, x.shape, updates.shape, numpy_unless_traced(dense(indices)))
     if not isinstance(x, SparseValue):
@@ -65,12 +66,12 @@ def update_tensor(equation: Equation, x: Value, indices: Value, updates: Value) 
         if method not in ("add", "subtract"):
             raise equation.not_supported(
                 f"would {method} elements of another SparseTensor",
-                "Update by .add, or by .set at known, different places of a static pattern, or by an array.",
+                "Use .add, or .set at known, different coordinates of a static pattern, or update with an array.",
             )
         return _write_updates(x, windows, changes.coords, method, changes.values)
     number, stays = uniform_number(updates), False
     if number is not None and (background := x.background.value) is not None:
-        with jax.ensure_compile_time_eval():  # whether the elements that are not stored stay as they are
+        with jax.ensure_compile_time_eval():  # whether the elements that are not stored stay unchanged
             after = function(jnp.asarray(background, x.dtype), jnp.asarray(number, x.dtype))
             stays = bool(after == background)
     if stays:
@@ -100,7 +101,7 @@ class Windows:
 
     @property
     def numbers(self) -> jax.lax.ScatterDimensionNumbers:
-        """Which dimensions of operand, indices and updates correspond to each other."""
+        """The dimensions of operand, indices and updates that correspond to each other."""
         return self.equation.params["dimension_numbers"]
 
     @property
@@ -169,7 +170,9 @@ class Windows:
 
 def _every_index(shape: Sequence[int]) -> tuple[np.ndarray, ...]:
     """Return the coordinates of all elements of an array in row-major order. Raises ShapeError for too large arrays."""
-    check_bytes((len(shape), prod(shape)), np.int64, "the places of an update", "Update fewer elements, or by 0.")
+    check_bytes(
+        (len(shape), prod(shape)), np.int64, "the places of an update", "Update fewer elements, or update them with 0."
+    )
     return np.unravel_index(np.arange(prod(shape)), tuple(shape)) if shape else ()
 
 

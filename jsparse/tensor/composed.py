@@ -1,7 +1,8 @@
 """Composed tensors: values in slots of their own, and plain patterns that say where the slots belong.
 
-See `formats.composed` for the form. A composition stands where a tensor has its pattern. It is none: code that reads
-the levels of a pattern does not find any, and code that has no rule for compositions converts the tensor first.
+See `formats.composed` for the form. A tensor has its composition in the place of a pattern. A composition is not a
+pattern: code that reads the levels of a pattern does not find any, and code that has no rule for compositions converts
+the tensor first.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from jax.typing import ArrayLike
 from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import Owned, Owning
-from jsparse.errors import PatternError
+from jsparse.errors import PatternError, named_type
 from jsparse.formats import Format, Pattern, PatternType
 from jsparse.formats.composed import ComposedFormat, Decomposed, find_format
 from jsparse.formats.format import digit_format, outer_format, permutation
@@ -63,7 +64,7 @@ class Part:
     def of(
         format: ComposedFormat, pattern: Pattern | DynamicPattern | PatternType, slots: int, shape: Sequence[int]
     ) -> Part:
-        """Make a part of a tensor of this shape. Raises PatternError for a pattern that is none of the format."""
+        """Make a part of a tensor of this shape. Raises PatternError for a pattern of another format."""
         sizes, outer, stored = format.blocks.sizes(shape), len(format.blocks.outer), outer_format(format)
         expected = sizes[:outer] if format.rule is None else (*sizes[:outer], slots)
         is_whole = format.rule is not None or slots == pattern.nse
@@ -105,7 +106,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Composition(Owning, SetOperators):
-    """Where the values of a composed tensor belong. The values of its parts follow one another.
+    """The coordinates to which the values of a composed tensor belong. The values of its parts follow one another.
 
     Static compositions are compared and hashed by content, dynamic ones by identity. It is a pytree, whose leaves are
     the index arrays of dynamic patterns. Set operators and indexing act on the pattern in csr.
@@ -146,7 +147,7 @@ class Composition(Owning, SetOperators):
 
     @cached_property
     def on_levels(self) -> Pattern | DynamicPattern | None:
-        """The pattern on which the values lie in their order: dimension n has the digits of level n.
+        """The pattern on which the values are stored in their order: dimension n has the digits of level n.
 
         None for several parts, and where the outer pattern has the numbers of slots.
         """
@@ -155,7 +156,7 @@ class Composition(Owning, SetOperators):
 
     @property
     def as_blocks(self) -> Pattern | DynamicPattern | None:
-        """The pattern of whole blocks, such as (n / b, m / c, b, c), on which the values lie in their order.
+        """The pattern of whole blocks, such as (n / b, m / c, b, c), on which the values are stored in their order.
 
         None unless this composition follows from that pattern: its levels are the leading digits of all dimensions,
         then the other digits, and blocks fill the shape.
@@ -287,8 +288,8 @@ class ComposedTensor(SparseTensor):
     The values are one vector of shape (nse,): all slots of all parts, in the order of the composition. It is a pytree
     as any SparseTensor is.
 
-    Raises ShapeError if `values` is no array of shape (nse,), DTypeError if it holds no numbers, PatternError if
-    `pattern` is no composition.
+    Raises ShapeError if `values` is not an array of shape (nse,), DTypeError if it holds no numbers, PatternError if
+    `pattern` is not a composition.
     """
 
     __slots__ = ()
@@ -296,7 +297,7 @@ class ComposedTensor(SparseTensor):
 
     def __init__(self, values: ArrayLike, pattern: Composition) -> None:
         if not isinstance(pattern, Composition):
-            raise PatternError(f"Expected the pattern of a composed tensor, but got a {type(pattern).__name__}.")
+            raise PatternError(f"Expected the pattern of a composed tensor, but got {named_type(pattern)}.")
         self._set(convert_values(values, pattern.nse, pattern), pattern)
 
     @classmethod

@@ -5,7 +5,7 @@ of range; values in padding are 0, and every operation keeps them so. The last p
 holds the true count: the pattern has overflowed if that exceeds the capacity. Kernels clamp pointers to the capacity
 and pass over coordinates out of range, so nothing outside of the arrays is read or written, whatever they hold.
 
-What is computed on a pattern that overflowed is NaN: a kernel has one more operand that says so
+Values that are computed on a pattern that overflowed are NaN: a kernel has one more operand that says so
 (`primitives.execute`). Every product of a derivative walks the same pattern, so gradients are NaN as well. A routine
 that assembles a pattern raises the count of its result to the true count of an operand (`csrc/routines/terms.h`).
 Integers and booleans have no NaN: their values pass through the routine `fit`, which makes the program fail
@@ -140,7 +140,7 @@ class DynamicPattern(Levelled, SetOperators):
 
     @property
     def digest(self) -> str:
-        """The digest of shape, format and capacity. The index arrays are no part of it."""
+        """The digest of shape, format and capacity. It does not include the index arrays."""
         return self.type.digest
 
     @property
@@ -302,7 +302,7 @@ class DynamicPattern(Levelled, SetOperators):
 
     def _combine(self, symbol: str, other: Any) -> DynamicPattern:
         check_static(symbol, self, Pattern)
-        raise AssertionError(f"a dynamic pattern is no operand of {symbol}")
+        raise AssertionError(f"{symbol} does not take dynamic patterns")
 
     @property
     def is_whole(self) -> bool:
@@ -360,8 +360,8 @@ class DynamicPattern(Levelled, SetOperators):
             return
         if not self.concrete:
             raise PatternError(
-                f"Expected known index arrays, but {self!r} has traced ones. Call validate() outside jit, "
-                f"or set config.bounds = 'check'."
+                f"Expected known index arrays, but {self!r} has traced index arrays. Call validate() outside jit, or "
+                "set config.bounds = 'check'."
             )
         for type_, arrays in [(self.type, self.arrays), *((other.type, other.arrays) for other in self.derived)]:
             _validate(type_, self._on_host(arrays))
@@ -462,7 +462,7 @@ def check_width(index_dtype: np.dtype, what: str) -> None:
     """Raise DTypeError if jax would cut the index arrays of `what` to 32 bits."""
     if index_dtype.itemsize == 8 and not jax.config.read("jax_enable_x64"):
         raise DTypeError(
-            f"Expected dimensions and nse that int32 counts, but {what} needs int64 indices. Set "
+            f"Expected dimensions and nse that fit int32, but {what} needs int64 indices. Set "
             "jax.config.update('jax_enable_x64', True)."
         )
 

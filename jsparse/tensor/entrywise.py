@@ -35,7 +35,7 @@ def map_slots(function: Callable[..., Any], pattern: Pattern | DynamicPattern, *
     arrays = _check_arrays(arrays, pattern)
     if _runs_directly(pattern, arrays) and _is_elementwise(function, arrays):
         values = _compute_known(function, pattern, arrays)
-        check_numbers(values.dtype, "an elementwise function to give numbers")
+        check_numbers(values.dtype, "an elementwise function to return numbers")
         return values
     traced, constants = trace_elementwise(function, [_scalar(x) for x in arrays])
     return _bind_map(traced, pattern, (*arrays, *(jnp.asarray(x) for x in constants)))
@@ -158,7 +158,7 @@ def _bind_map(function: ElementwiseFunction, pattern: Pattern | DynamicPattern, 
     if padding is not None and isinstance(pattern, DynamicPattern):
         operands.append(pattern.last_pointers)
     out = map_p.bind(*same_varying(operands), function=function, padding=padding)
-    check_numbers(out.dtype, "an elementwise function to give numbers")
+    check_numbers(out.dtype, "an elementwise function to return numbers")
     shape = (*lead, pattern.nse)
     return out if out.shape == shape else jnp.broadcast_to(out, shape)
 
@@ -172,6 +172,6 @@ def _check_arrays(arrays: Any, pattern: Pattern | DynamicPattern) -> tuple[jax.A
         if x.shape not in ((), shape):
             raise ShapeError(
                 f"Expected values of shape {shape}, one for each slot of {pattern!r}, or scalars, but got {x.shape}. "
-                "Pass tensors on one pattern."
+                "Pass tensors on the same pattern."
             )
     return arrays

@@ -1,11 +1,11 @@
 """The index array of a gradient, as a pytree that refuses arithmetic.
 
-The gradient of a dynamic tensor has the tensor's index arrays, since products, sums and `todense` need them. But code
-that maps over all leaves, such as an optimizer or a norm, would compute with coordinates as with any number.
-Therefore the first index array in the pytree of a gradient is a `GradientIndex`: the array, and an empty array of
-random keys, its *mark*. JAX moves, stacks, selects and compiles arrays of keys, but does not add, multiply, compare or
-cast them. The pytree of the tensor itself is a prefix of the pytree of the gradient. So a function that is mapped over
-both gets the tensor's index array and the GradientIndex. If the function computes with the latter, it raises LeafError.
+The gradient of a dynamic tensor has the tensor's index arrays, because products, sums and `todense` need them. But code
+that maps over all leaves, such as an optimizer or a norm, would compute with coordinates as with any number. Therefore
+the first index array in the pytree of a gradient is a `GradientIndex`: the array, and an empty array of random keys,
+its *mark*. JAX moves, stacks, selects and compiles arrays of keys, but does not add, multiply, compare or cast them.
+The pytree of the tensor itself is a prefix of the pytree of the gradient. So a function that is mapped over both gets
+the tensor's index array and the GradientIndex. If the function computes with the latter, it raises LeafError.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class GradientIndex:
 
 def _refuse(*_: object) -> Never:
     raise LeafError(
-        "Expected a function of values, but it computes with an index array of the gradient of a dynamic tensor. Map "
-        "over jsparse.values(gradient), wrap an optimizer in jsparse.optax.values_only, or compute with the tensors "
-        "themselves, A - 0.1 * gradient."
+        "Expected a function of values, but the function computes with an index array of the gradient of a dynamic "
+        "tensor. Map over jsparse.values(gradient), wrap an optimizer in jsparse.optax.values_only, or compute with "
+        "the tensors themselves, A - 0.1 * gradient."
     )
 
 

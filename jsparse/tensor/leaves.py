@@ -18,7 +18,7 @@ import numpy as np
 
 from jsparse._compat import is_closed_over
 from jsparse.base.arrays import Array, check_alive, is_deleted, is_number, jax_array, raw_bytes
-from jsparse.errors import DTypeError, LeafError, ShardingError
+from jsparse.errors import DTypeError, LeafError, ShardingError, named_type
 from jsparse.formats import Format, Pattern
 from jsparse.formats.dynamic import index_operands
 from jsparse.formats.pattern import hash_arrays
@@ -102,12 +102,12 @@ def check_leaves(tensor: object, name: Name, tangents: bool = False) -> None:
     """Raise LeafError if the leaves do not fit the tensor's pattern. The message names tensor and likely cause.
 
     `tangents` also allows a tangent, whose pattern has no index arrays, for operations that read only values. Raises
-    DTypeError for an operand that is no tensor.
+    DTypeError for an operand that is not a tensor.
     """
     if not isinstance(tensor, Valued):
         what = name() if callable(name) else name
         raise DTypeError(
-            f"Expected a SparseTensor as {what}, but got a {type(tensor).__name__}. Make one by jsparse.asarray(x)."
+            f"Expected a SparseTensor as {what}, but got {named_type(tensor)}. Make one with jsparse.asarray(x)."
         )
     if type(tensor.pattern) is not Pattern:
         _check_arrays(tensor, name, (), tangents)
@@ -165,8 +165,8 @@ def _check_index(
     if not isinstance(pattern, DynamicPattern):
         advice = f"{_MAPPED} Map over A.values only."
         raise LeafError(
-            f"Expected {_text(name)} to be a SparseTensor with a pattern, but its pattern is a "
-            f"{type(pattern).__name__}. {advice}"
+            f"Expected {_text(name)} to be a SparseTensor with a pattern, but its pattern is "
+            f"{named_type(pattern)}. {advice}"
         )
     type_ = pattern.type
     dtype, lengths = type_.index_dtype, type_.array_lengths
@@ -208,7 +208,7 @@ def check_passed(x: object, name: Name) -> None:
     if is_closed_over(x):
         raise ShardingError(
             f"Expected {_text(name)} as an argument of the function under jax.jit, because its elements are on the "
-            f"devices of several processes, but the function closes over it. Pass it to that function as an argument."
+            "devices of several processes, but the function closes over it. Pass it to the function as an argument."
         )
 
 
@@ -256,41 +256,41 @@ def _cause(is_values: bool, leaf: Any, shape: tuple[int, ...]) -> str:
     """Explain why a leaf probably does not fit, and what to do about it."""
     if getattr(leaf, "dtype", None) == jax.dtypes.float0:
         return (
-            "It is a gradient of integers. jsparse.grad differentiates the values only; a tangent dA of jax.jvp, or in "
-            "a rule of jax.custom_jvp, has the entries of its primal: A.with_values(dA.values)."
+            "It is a gradient of integers. Use jsparse.grad, which differentiates only the values. A tangent dA in "
+            "jax.jvp, or in a rule of jax.custom_jvp, has the entries of its primal: A.with_values(dA.values)."
         )
     if leaf is None and not is_values:
         return (
-            "It is the part of a tensor that holds its values, such as a gradient of equinox.filter_grad, or one half "
-            "of equinox.partition: A.with_values(part.values) has the entries of A, jsparse.grad gives whole tensors, "
-            "and equinox.combine joins the halves."
+            "It is the part of a tensor that holds its values, such as a gradient from equinox.filter_grad, or one "
+            "half from equinox.partition: A.with_values(part.values) has the entries of A, jsparse.grad gives whole "
+            "tensors, and equinox.combine joins the halves."
         )
     if not _is_array(leaf):
         return f"{_MAPPED} Leaves have to be arrays when the tensor is used."
     if leaf.ndim > len(shape) and leaf.shape[leaf.ndim - len(shape) :] == shape:
         return (
-            "Tensors were stacked, or an axis was added: map over the leading axis by jax.vmap, or take a member by "
-            "jax.tree.map(lambda leaf: leaf[0], tensor). A Jacobian of jax.jacfwd has the axes of the argument last: "
-            "jax.vmap(f, in_axes=-1)."
+            "Tensors were stacked, or an axis was added: map over the leading axis with jax.vmap, or take one tensor "
+            "with jax.tree.map(lambda leaf: leaf[0], tensor). A Jacobian from jax.jacfwd has the axes of the argument "
+            "last: jax.vmap(f, in_axes=-1)."
         )
     if leaf.ndim > len(shape) and leaf.shape[: len(shape)] == shape:
         return (
-            "It may be a Jacobian of jax.jacfwd, with the axes of the argument after the axis of the entries: map over "
-            "each of them, jax.vmap(f, in_axes=-1)."
+            "It may be a Jacobian from jax.jacfwd, with the axes of the argument after the axis of the entries: map "
+            "over each of them, jax.vmap(f, in_axes=-1)."
         )
     if is_values and leaf.ndim < len(shape):
         return (
-            "jax.vmap or a loop went through the values, which are the only leaf of a static tensor. Map over values "
-            "of one pattern, jax.vmap(lambda v: A.with_values(v) @ x)(V), or over dynamic tensors that are stacked."
+            "jax.vmap or a loop mapped over the values, which are the only leaf of a static tensor. Map over values on "
+            "one pattern, jax.vmap(lambda v: A.with_values(v) @ x)(V), or over stacked dynamic tensors."
         )
     if leaf.shape != shape:
         return (
             "A function that jax.tree.map applied to its leaves changed their shape, or a shard of them came without "
-            "its pattern. Index the tensor itself, A[:3]; values are replaced by A.with_values(x)."
+            "its pattern. Index the tensor itself, A[:3], or replace its values with A.with_values(x)."
         )
     if is_values:
         return "Values are numbers or booleans in the machine's byte order: cast them."
     return (
         "All leaves were cast, averaged or stepped, index arrays among them: map over the values alone, "
-        "A.with_values(f(A.values)) or A.astype(dtype), and take gradients by jsparse.grad."
+        "A.with_values(f(A.values)) or A.astype(dtype), and take gradients with jsparse.grad."
     )

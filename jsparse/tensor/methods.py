@@ -1,4 +1,4 @@
-"""The methods of SparseTensor that `jsparse.ops.methods` installs, since they call operations of higher packages.
+"""The methods of SparseTensor that `jsparse.ops.methods` installs, because they call operations of higher packages.
 
 Type checkers and editors find them in `methods.pyi`, which `python tools/stubs.py` writes.
 """

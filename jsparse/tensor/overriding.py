@@ -14,7 +14,7 @@ Options: TypeAlias = Mapping[str, Any]
 
 
 class Overriding:
-    """The base class of operands that are no SparseTensors, but compute some functions of jsparse.
+    """The base class of operands that are not SparseTensors, but compute some functions of jsparse.
 
     It is a pytree. Its values are its first leaf, and all other leaves are index arrays.
     """

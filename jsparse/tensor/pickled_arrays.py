@@ -28,7 +28,7 @@ class Packed:
 
 
 def pack_leaf(leaf: jax.Array) -> Any:
-    """Convert a leaf for pickling: concrete arrays of numbers become `Packed`; anything else stays as it is."""
+    """Convert a leaf for pickling: concrete arrays of numbers become `Packed`; anything else stays unchanged."""
     if not isinstance(leaf, jax.Array | np.ndarray) or isinstance(leaf, jax.core.Tracer):
         return leaf
     if not is_number(leaf.dtype) or getattr(leaf, "weak_type", False):

@@ -121,7 +121,7 @@ def _nothing_read(_: bytes) -> tuple[()]:
 
 register_for_export(DynamicPattern, type_bytes, read_type, unflatten_pattern)
 register_for_export(GradientIndex, _nothing_written, _nothing_read, lambda _, children: GradientIndex(*children))
-# The metadata of a transposed index are a tuple of its type, the only field that is no data.
+# The metadata of a transposed index is a tuple with its type, the only field that is not data.
 register_for_export(Derived, lambda x: type_bytes(*x), lambda data: (read_type(data),), lambda x, y: Derived(*x, *y))
 
 
@@ -158,5 +158,5 @@ def from_state(target: Valued, state: Any) -> Valued:
 
 
 def _ordinary(tensor: Valued) -> Valued:
-    """Return the tensor without the mark of a gradient, since states contain no marks."""
+    """Return the tensor without the mark of a gradient, because states contain no marks."""
     return tensor._wrap(tensor.values, tensor.pattern.ordinary())

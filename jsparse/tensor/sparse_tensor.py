@@ -17,7 +17,7 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from jsparse.base.arrays import Array, check_alive, check_numbers, jax_array, parse_dtype
-from jsparse.errors import LeafError, PatternError, ShapeError
+from jsparse.errors import LeafError, PatternError, ShapeError, named_type
 from jsparse.formats import Format, Pattern
 from jsparse.primitives.host import first
 from jsparse.tensor.dynamic_pattern import DynamicPattern
@@ -71,8 +71,8 @@ class SparseTensor(Valued, UnsupportedOperations, TensorMethods):
         register_with_flax()
         if not isinstance(pattern, Pattern | DynamicPattern):
             raise PatternError(
-                f"Expected a Pattern, static or dynamic, but got a {type(pattern).__name__}. Pass another tensor's "
-                f"A.pattern, or make a tensor by jsparse.asarray or SparseTensor.from_coords."
+                f"Expected a Pattern, static or dynamic, but got {named_type(pattern)}. Pass another tensor's "
+                "A.pattern, or make a tensor with jsparse.asarray or SparseTensor.from_coords."
             )
         self._set(convert_values(values, pattern.nse, pattern), pattern)
         check_pattern(self, "the new tensor", tangents=True)
@@ -294,8 +294,8 @@ class SparseTensor(Valued, UnsupportedOperations, TensorMethods):
             return self
         if not self.pattern.concrete:
             raise PatternError(
-                f"Expected known index arrays, but {self!r} has traced ones. Make the tensor static "
-                f"outside jit, or keep it dynamic."
+                f"Expected known index arrays, but {self!r} has traced index arrays. Make the tensor static outside "
+                "jit, or keep it dynamic."
             )
         pattern = self.pattern.to_static()
         return SparseTensor(first(self.values, pattern.nse), pattern)
@@ -343,8 +343,8 @@ def _restored(values: Array, pattern: Pattern | DynamicPattern, written: str | N
     tensor = SparseTensor._wrap(unpack_leaf(values), pattern)
     if written is not None and checksum(tensor) != written:
         raise LeafError(
-            f"Expected the leaves that were pickled, but those of this {tensor!r} are others: the data was changed or "
-            f"damaged. Pickle the tensor again."
+            f"Expected the leaves that were pickled, but this {tensor!r} has other leaves: the data was changed or "
+            "damaged. Pickle the tensor again."
         )
     return tensor
 

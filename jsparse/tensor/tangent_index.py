@@ -33,8 +33,8 @@ class TangentIndex(np.ndarray):
         array, axis = primal
         if array is None or jnp.issubdtype(array.dtype, jax.dtypes.extended):
             raise LeafError(
-                "Expected a function whose results have a Jacobian, but one is the gradient of a dynamic tensor, or a "
-                "tensor with index arrays. Differentiate its values, f(x).values or jsparse.values(f(x))."
+                "Expected a function whose results have a Jacobian, but one result is the gradient of a dynamic "
+                "tensor, or a tensor with index arrays. Differentiate its values, f(x).values or jsparse.values(f(x))."
             )
         (sizes,) = shape
         # JAX puts the axes of the result before the axes of the argument.

@@ -24,8 +24,8 @@ class UnsupportedOperations:
 
     def __array__(self, *args: Any, **kwargs: Any) -> Never:
         raise DTypeError(
-            "A SparseTensor is not converted to a dense array silently. Call A.todense(); beside a scipy.sparse array "
-            "S, write jsparse.asarray(S) @ A."
+            "A SparseTensor is not converted to a dense array silently. Call A.todense(). For a product with a "
+            "scipy.sparse array S, write jsparse.asarray(S) @ A."
         )
 
     def __len__(self) -> int:
@@ -61,15 +61,15 @@ class UnsupportedOperations:
     def __jax_array__(self) -> Never:
         """Raise DTypeError inside functions of jax.numpy. Elsewhere raise AttributeError, as if it did not exist.
 
-        JAX looks this attribute up in many places. The operators of JAX's arrays defer to a class that lacks it.
+        JAX looks this attribute up in many places. The operators of JAX arrays defer to a class that lacks it.
         """
         name = function_of_jax_numpy()
         if name is None:
             raise AttributeError("__jax_array__")
         raise DTypeError(
-            f"A SparseTensor is no operand of jax.numpy's functions{f', such as {name}' if name else ''}, which "
-            f"would make it dense. Write {_counterpart(name)}A.map(f) for any elementwise function of stored entries; "
-            "jsparse.einsum for products; or pass A.todense()."
+            f"The functions of jax.numpy{f', such as {name},' if name else ''} do not take a SparseTensor, because "
+            f"they would make it dense. Write {_counterpart(name)}A.map(f) for any elementwise function of stored "
+            "entries; jsparse.einsum for products; or pass A.todense()."
         )
 
     # The result for a number or an array is a SparseTensor or an array, which `object` does not foresee.
@@ -97,8 +97,8 @@ class UnsupportedOperations:
     def __invert__(self) -> Never:
         raise DTypeError(
             "~A is True wherever the SparseTensor A stores nothing, so it would be dense. Write A > B for A & ~B of "
-            "bool tensors, the complement of a comparison (A <= 0 for ~(A > 0)) where that is False at 0, "
-            "A.map(jnp.invert) for stored entries only, or ~A.todense()."
+            "bool tensors, the complement of a comparison (A <= 0 for ~(A > 0)) if it is False at 0, A.map(jnp.invert) "
+            "for stored entries only, or ~A.todense()."
         )
 
     def __getattr__(self, name: str) -> Never:
@@ -116,7 +116,7 @@ class UnsupportedOperations:
 
 _INDEX_ARRAYS = "The index arrays of all levels are A.pattern.arrays, and A.to_scipy() has them for csr, csc and coo."
 _COUNTERPARTS = {
-    "data": "The stored values are A.values; A.with_values(v) is the tensor with others.",
+    "data": "The stored values are A.values, and A.with_values(v) is the tensor with other values.",
     "indices": _INDEX_ARRAYS,
     "indptr": _INDEX_ARRAYS,
     "row": "The coordinates of the entries are A.to_coords()[0], one row for each dimension.",
@@ -128,8 +128,8 @@ _COUNTERPARTS = {
     "at": "Write jsparse.sparsify(lambda A: A.at[i, j].set(x))(A), or A.with_values(A.values.at[slot].set(x)).",
     "getrow": "Write A[i].",
     "getcol": "Write A[:, j].",
-    "getnnz": "Write A.nse, or jsparse.count_nonzero(A) for what is not 0.",
-    "setdiag": "Write jsparse.tril(A, -1) + jsparse.triu(A, 1) + jsparse.diag(v), of a square A.",
+    "getnnz": "Write A.nse, or jsparse.count_nonzero(A) for the number of nonzeros.",
+    "setdiag": "Write jsparse.tril(A, -1) + jsparse.triu(A, 1) + jsparse.diag(v) for a square A.",
     "eliminate_zeros": "Write A.drop_zeros().",
     "sort_indices": "Entries are always in storage order.",
     "sum_duplicates": "Equal coordinates are summed when a tensor is made.",
@@ -165,14 +165,14 @@ _CALLS = {
 def _warn_of_identity() -> None:
     """Warn, once, that tensors are compared by identity."""
     warnings.warn(
-        "A == B of SparseTensors is whether they are one object. jsparse.equal(A, B) compares elements, and "
+        "For SparseTensors, A == B says whether they are the same object. jsparse.equal(A, B) compares elements, and "
         "jsparse.array_equal(A, B) says whether all are equal.",
         stacklevel=3,
     )
 
 
 def _counterpart(name: str) -> str:
-    """The call that stands for a function of jax.numpy, as the beginning of a list of advice; "" if there is none."""
+    """The call that replaces a jax.numpy function, as the beginning of a list of advice; "" if there is none."""
     short = name.rpartition(".")[2]
     if name.removesuffix(short).endswith("linalg."):
         call = _LINALG.get(short)

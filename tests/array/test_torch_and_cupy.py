@@ -198,7 +198,7 @@ def test_to_torch(monkeypatch, format, dtype):
     B = jsparse.asarray(x)
     assert B.dtype == jnp.dtype(dtype)
     np.testing.assert_array_equal(B.todense(), DENSE)
-    with pytest.raises(jsparse.DTypeError, match="Convert outside jit"):
+    with pytest.raises(jsparse.DTypeError, match="Convert it outside jit"):
         jax.jit(lambda A: A.to_torch())(A)
 
 

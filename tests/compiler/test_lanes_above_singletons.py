@@ -116,7 +116,7 @@ def test_no_content_of_slots_leads_outside_of_buffers(sizes, known):
 def test_levels_below_with_several_entries_are_refused():
     problem = in_slots("float32", below="compressed")
     step = Vectorize("j", LANES)
-    assert step.check(summary_of(problem, Schedule().promote())) == "j is no innermost loop over stored entries"
+    assert step.check(summary_of(problem, Schedule().promote())) == "j is not an innermost loop over stored entries"
 
 
 def test_sums_that_are_stored_at_slots_are_refused():
@@ -125,4 +125,4 @@ def test_sums_that_are_stored_at_slots_are_refused():
     known = (("i", len(LENGTHS)), ("j", SIZE), ("s", 1000))
     problem = problem_of_product(assignment, slots.tensors, slots.patterns, known, (("i", "j", "s"),))
     reason = Vectorize("j", LANES).check(summary_of(problem, Schedule()))
-    assert reason == "what j adds to is no scalar in registers"
+    assert reason == "j does not add to a scalar in registers"

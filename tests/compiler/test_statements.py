@@ -180,11 +180,11 @@ def test_a_view_is_printed_and_has_no_buffer():
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"view_of": "x"}, "no later term"),
-        ({"order": (1, 0)}, "no later term"),
-        ({"add": "max"}, "no later term"),
-        ({"dtype": "float64"}, "no later term"),
-        ({"reads": R}, "no later term"),
+        ({"view_of": "x"}, "not a later term"),
+        ({"order": (1, 0)}, "not a later term"),
+        ({"add": "max"}, "not a later term"),
+        ({"dtype": "float64"}, "not a later term"),
+        ({"reads": R}, "not a later term"),
         ({"temporaries": ("R",)}, "no result"),
         ({"temporaries": ("S",)}, "no result"),
     ],

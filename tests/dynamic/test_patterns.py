@@ -43,7 +43,7 @@ def test_patterns_are_sorted_anew_without_values():
     found = jsparse.einsum(text, P, Q, nse=3600)
     np.testing.assert_array_equal(found.todense(), (p @ q.T).astype(np.int32))
     titles = [kernel.title for kernel in jsparse.explain(text, P, Q, nse=3600).kernels]
-    assert "sorted anew: converted from csr to csc" in titles[0]
+    assert "sorted again: converted from csr to csc" in titles[0]
     over = jax.jit(lambda x: jsparse.asarray(x, dynamic=True, nse=7).pattern)(q)
     with jsparse.config(overflow="cut"):
         assert jsparse.einsum(text, P, over, nse=3600).overflowed

@@ -209,7 +209,7 @@ def test_terms_of_a_sum():
 def test_explained():
     A, B = OPERANDS[0, "csr"], OPERANDS[1, "csr"]
     sort, kernel = jsparse.explain("ij,kj->ik", A, B, out_format="dense").kernels
-    assert sort.title == "B[k, j] sorted anew: converted from csr to csc"
+    assert sort.title == "B[k, j] sorted again: converted from csr to csc"
     assert 0 < sort.cost < kernel.cost.total * 10
     assert f"estimated cost\n  {sort.cost:.4g}" in sort.summary
     titles = [x.title for x in jsparse.explain(lambda A, B: jsparse.einsum("ij,kj->ik", A, B, nse=9000))(A, B).kernels]

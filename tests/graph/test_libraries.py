@@ -37,7 +37,7 @@ def test_networkx_without_edges():
 
 def test_networkx_errors():
     networkx = pytest.importorskip("networkx")
-    with pytest.raises(DTypeError, match="a graph of networkx"):
+    with pytest.raises(DTypeError, match="a NetworkX graph"):
         graph.from_networkx([(0, 1)])
     G = networkx.Graph()
     G.add_edge(0, 1, weight="heavy")

@@ -127,11 +127,11 @@ def entries_of(A, path):
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"values": np.ones(22, np.float32)}, "Its digest is that of other contents"),
+        ({"values": np.ones(22, np.float32)}, "Its digest does not match its contents"),
         ({"version": np.array(2)}, "Its version is 2, but this jsparse reads version 1"),
-        ({"values": np.array([object()] * 22)}, "It holds an array of object, and no numbers"),
-        ({"values": None}, "Its digest is that of other contents"),
-        ({"digest": None}, "is damaged or has another origin"),
+        ({"values": np.array([object()] * 22)}, "It holds an array of object, which are not numbers"),
+        ({"values": None}, "Its digest does not match its contents"),
+        ({"digest": None}, "is damaged or was written by something else"),
     ],
 )
 def test_changed_entries(tmp_path, change, message):
@@ -153,20 +153,20 @@ def save_entries(path, entries, write=np.savez):
         ({"index_1": np.full(22, 9, np.int32)}, "coordinates"),
         ({"shape": np.array([2, 6])}, "pointers"),
         ({"shape": np.array([-1, 6])}, "to hold a tensor"),
-        ({"shape": np.array([5.0, 6.0])}, "Its shape is float64, but no integers"),
+        ({"shape": np.array([5.0, 6.0])}, "Its shape is float64, which are not integers"),
         ({"format": np.array("(i, j) -> (i : what, j : dense)")}, "what"),
         ({"format": np.array(["csr", "csr"])}, r"Its format is <U3 of shape \(2,\), not one item"),
         ({"dtype": np.array("float64")}, "Its values are float32, which cannot be float64"),
         ({"dtype": np.array("int32")}, "Its values are float32, which cannot be int32"),
         ({"dtype": np.array("bfloat16"), "values": np.ones(22, np.float16)}, "Its values are float16, which cannot be"),
         ({"dtype": np.array("object")}, "Its values are float32, which cannot be object"),
-        ({"dtype": np.array("nothing")}, "has another origin"),
+        ({"dtype": np.array("nothing")}, "was written by something else"),
         ({"values": np.ones(22, np.int32)}, "Its values are int32, which cannot be float32"),
         ({"values": np.ones(22, np.float64)}, "Its values are float64, which cannot be float32"),
         ({"values": np.ones(3, np.float32)}, r"values of shape \(22,\)"),
         ({"values": np.ones((22, 1), np.float32)}, r"values of shape \(22,\)"),
         ({"index_1": np.arange(22.0)}, "index arrays|array of integers"),
-        ({"index_1": None}, "has another origin: 'index_1'"),
+        ({"index_1": None}, "was written by something else: 'index_1'"),
         ({"nse": np.array(21)}, "but it has nse=21"),
         ({"nse": np.array(22.5)}, "Its nse is float64"),
         ({"version": np.array(2)}, "Its version is 2"),
@@ -243,7 +243,7 @@ def test_a_header_that_claims_more_than_the_file_has(tmp_path):
                 head = b"'shape': (%d,), }" % size
                 there = b"'shape': (%d,), }" % claimed
                 made.writestr(info, given.read(info).replace(head + b" " * (len(there) - len(head)), there))
-        with pytest.raises(jsparse.FileFormatError, match=f"of another length than its shape .{claimed},.*"):
+        with pytest.raises(jsparse.FileFormatError, match=f"whose length does not match its shape .{claimed},.*"):
             jsparse.load(tmp_path / "B.npz")
 
 
@@ -251,7 +251,7 @@ def test_what_is_no_regular_file(tmp_path):
     os.mkfifo(tmp_path / "A.npz")  # reading it would never end
     (tmp_path / "B.mtx").mkdir()
     for name in ("A.npz", "B.mtx"):
-        with pytest.raises(jsparse.FileFormatError, match=f"Expected a regular file, but .*{name} is none"):
+        with pytest.raises(jsparse.FileFormatError, match=f"Expected a regular file, but .*{name} is not one"):
             jsparse.load(tmp_path / name)
     for path in (3, None, "nul\0.npz", b"A.txt"):
         with pytest.raises(jsparse.FileFormatError, match="Expected the path of a file|Expected a file that ends in"):
@@ -266,7 +266,7 @@ def test_other_archives(tmp_path):
     np.save(single, np.ones(3))
     (tmp_path / "C.npz").write_bytes(single.getvalue())
     for name in "ABC":
-        with pytest.raises(jsparse.FileFormatError, match=f"{name}.npz is damaged or has another origin"):
+        with pytest.raises(jsparse.FileFormatError, match=f"{name}.npz is damaged or was written by something else"):
             jsparse.load(tmp_path / f"{name}.npz")
 
 

@@ -237,16 +237,16 @@ def small():
 GROUPS = "group_coo(2)"
 BLOCKS = "bsr(2, 3)"
 FAULTS = [
-    (GROUPS, {"parts": None}, "is damaged or has another origin: 'parts'"),
+    (GROUPS, {"parts": None}, "is damaged or was written by something else: 'parts'"),
     (GROUPS, {"parts": np.array(0)}, "It has 0 parts, but a tensor has one or more"),
     (GROUPS, {"parts": np.array(-1)}, "It has -1 parts"),
-    (GROUPS, {"parts": np.array(2)}, "has another origin: 'part_1_levels'"),
-    (GROUPS, {"parts": np.array(2**62)}, "has another origin: 'part_1_levels'"),
+    (GROUPS, {"parts": np.array(2)}, "was written by something else: 'part_1_levels'"),
+    (GROUPS, {"parts": np.array(2**62)}, "was written by something else: 'part_1_levels'"),
     (GROUPS, {"parts": np.array(1.0)}, r"Its parts is float64 of shape \(\), not one item"),
     (GROUPS, {"shape": np.array([2, 3])}, "coordinates of level 1 to lie in"),
     (GROUPS, {"shape": np.array([3, 4])}, "pointers of level 1 to be 4 long"),
-    (GROUPS, {"shape": np.array([2, 4, 4])}, "Expected a format of 3 dimensions"),
-    (GROUPS, {"shape": np.array([2, -4])}, "sizes of a shape to lie between 0 and"),
+    (GROUPS, {"shape": np.array([2, 4, 4])}, "Expected a format with 3 dimensions"),
+    (GROUPS, {"shape": np.array([2, -4])}, "sizes of a shape to be between 0 and"),
     (GROUPS, {"nse": np.array(7)}, "takes nse=6, but it has nse=7"),
     (GROUPS, {"nse": np.array(6.0)}, "Its nse is float64"),
     (GROUPS, {"values": np.ones(7, np.float32)}, r"Expected values of shape \(6,\)"),
@@ -274,7 +274,7 @@ FAULTS = [
     ),
     (GROUPS, {"part_0_rule": np.array(["ell"])}, r"Its part_0_rule is <U3 of shape \(1,\), not one item"),
     (GROUPS, {"part_0_rule": None}, "Expected an outer pattern of shape .* with 6 slots"),
-    (GROUPS, {"part_0_numbers": None}, "has another origin: 'part_0_numbers'"),
+    (GROUPS, {"part_0_numbers": None}, "was written by something else: 'part_0_numbers'"),
     (
         GROUPS,
         {"part_0_numbers": np.array([-2])},
@@ -294,11 +294,11 @@ FAULTS = [
     (
         GROUPS,
         {"part_0_rule": np.array("hyb"), "part_0_numbers": np.array([0, 2])},
-        "Its part_0_numbers divide the columns into 0 parts, but there is at least one",
+        "Its part_0_numbers divide the columns into 0 parts, but there must be at least one",
     ),
     (GROUPS, {"part_0_slots": np.array(7)}, "takes nse=7, but it has nse=6"),
     (GROUPS, {"part_0_slots": np.array(4)}, r"coordinates of level 2 to lie in \[0, 4\)"),
-    (GROUPS, {"part_0_slots": np.array(-1)}, "sizes of a shape to lie between 0 and"),
+    (GROUPS, {"part_0_slots": np.array(-1)}, "sizes of a shape to be between 0 and"),
     (GROUPS, {"part_0_slots": np.array(2**62)}, "int64, but it has nse=4 and int32, int32, int32"),
     (GROUPS, {"part_0_slots": np.array("6")}, "Its part_0_slots is <U1"),
     (GROUPS, {"part_0_pattern": np.array("fixed")}, "Its part_0_pattern is 'fixed', but a part is static or dynamic"),
@@ -310,11 +310,15 @@ FAULTS = [
     (GROUPS, {"part_0_index_1": np.arange(4.0)}, "array of integers"),
     (GROUPS, {"part_0_index_1": i32(0, 2, 3, 1).astype(np.int64)}, "takes nse=4 .* int32, int64, int32"),
     (GROUPS, {"part_0_index_1": i32(0, 3, 2, 1)}, "to increase within their parent"),
-    (GROUPS, {"part_0_index_2": None}, "has another origin: 'part_0_index_2'"),
+    (GROUPS, {"part_0_index_2": None}, "was written by something else: 'part_0_index_2'"),
     (GROUPS, {"part_0_index_2": i32(0, 1, 2)}, "coordinates of level 2 to be 4 long"),
     (GROUPS, {"part_0_index_2": i32(0, 1, 2, 6)}, r"coordinates of level 2 to lie in \[0, 6\)"),
     (GROUPS, {"part_0_index_2": i32(0, 1, 2, -1)}, r"coordinates of level 2 to lie in \[0, 6\)"),
-    (GROUPS, {"part_0_index_2": i32(0, 1, 4, 4)}, "Its part_0_pattern puts several entries into slot 4, but each has"),
+    (
+        GROUPS,
+        {"part_0_index_2": i32(0, 1, 4, 4)},
+        "Its part_0_pattern puts several entries into slot 4, but each entry must",
+    ),
     (GROUPS, {"part_0_index_2": i32(4, 1, 2, 4)}, "Its part_0_pattern puts several entries into slot 4"),
     (BLOCKS, {"part_0_slots": np.array(3)}, "Expected an outer pattern of shape .* with 3 slots"),
     (BLOCKS, {"part_0_rule": np.array("ell"), "part_0_numbers": np.array([2])}, "part_0_index_2"),
@@ -326,7 +330,7 @@ FAULTS = [
     ),
     (f"dynamic {GROUPS}", {"part_0_nse": np.array(-1)}, "Expected nse >= 0 for a dynamic tensor"),
     (f"dynamic {GROUPS}", {"part_0_nse": np.array(99)}, r"of shape \(4,\), not int32 of shape \(8,\), as nse=8 asks"),
-    (f"dynamic {GROUPS}", {"part_0_slots": np.array(-1)}, "sizes of a shape to lie between 0 and"),
+    (f"dynamic {GROUPS}", {"part_0_slots": np.array(-1)}, "sizes of a shape to be between 0 and"),
     (f"dynamic {GROUPS}", {"part_0_slots": np.array(4)}, r"coordinates of level 2 to lie in \[0, 4\)"),
     (f"dynamic {GROUPS}", {"part_0_index_1": i32(0, 2, 9, 1)}, r"coordinates of level 1 to lie in \[0, 4\)"),
     (f"dynamic {GROUPS}", {"part_0_index_1": np.arange(4.0)}, r"are float64 of shape \(4,\), not int32"),
@@ -375,7 +379,7 @@ def test_slots_in_another_order(tmp_path):
 def test_changed_values_have_another_digest(tmp_path):
     entries = {**entries_of(small(), tmp_path / "A.npz"), "part_0_index_2": i32(4, 2, 1, 0)}
     np.savez(tmp_path / "B.npz", **entries)
-    with pytest.raises(jsparse.FileFormatError, match="Its digest is that of other contents"):
+    with pytest.raises(jsparse.FileFormatError, match="Its digest does not match its contents"):
         jsparse.load(tmp_path / "B.npz")
 
 

@@ -131,7 +131,9 @@ def test_values_that_are_no_floats_become_floats(dtype):
 
 
 def test_refusals():
-    with pytest.raises(DTypeError, match=r"SparseTensor as matrix, but got a ndarray. Convert it by jsparse.asarray"):
+    with pytest.raises(
+        DTypeError, match=r"SparseTensor as the matrix, but got an ndarray. Convert it with jsparse.asarray"
+    ):
         SparseLinearOperator(np.eye(3))
     with pytest.raises(ShapeError, match=r"two dimensions, but got a tensor of shape \(3,\)"):
         SparseLinearOperator(jsparse.asarray(np.ones(3)))
@@ -147,7 +149,7 @@ sys.modules["lineax"] = None
 try:
     import jsparse.lineax
 except ModuleNotFoundError as error:
-    assert "there is no lineax. Install them: pip install 'jsparse[lineax]'" in str(error), error
+    assert "lineax is not installed. Install them: pip install 'jsparse[lineax]'" in str(error), error
 else:
     raise AssertionError("imported")
 """

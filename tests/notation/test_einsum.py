@@ -53,9 +53,9 @@ def test_a_caret_points_at_the_error(text, offset):
 @pytest.mark.parametrize(
     "text, ranks, kind, message",
     [
-        ("ij,jk->ii", (2, 2), SubscriptError, "'i' stands 2 times"),
+        ("ij,jk->ii", (2, 2), SubscriptError, "'i' appears 2 times"),
         ("ij->k", (2,), SubscriptError, "'k' of 'ij->k' does not"),
-        ("ij,jk->ik", (2,), SubscriptError, "2 terms and 1 operands"),
+        ("ij,jk->ik", (2,), SubscriptError, "2 in number, but got 1"),
         ("ij->i", (3,), ShapeError, "operand A of 'ij->i' to have rank 2.*rank 3"),
         ("...ij->...", (1,), ShapeError, "operand A of '...ij->...' to have rank at least 2.*rank 1"),
         (np.zeros(2), (), SubscriptError, "first argument is of type ndarray"),

@@ -433,7 +433,7 @@ def test_lists_of_coordinates_are_not_sorted_where_their_rows_come_first():
     A, B, C = (uniform(seed, n).asformat("coo").dynamic(nse=5_000) for seed in (1, 2, 3))
     assert steps("ij,ji,jk->k", A.asformat("csr"), B.asformat("csc"), C) == [("j", True)]
     made = str(jsparse.explain("ij,ji,jk->k", A.asformat("csr"), B.asformat("csc"), C))
-    assert "sorted anew" not in made
+    assert "sorted again" not in made
 
 
 def test_arrays_over_indices_of_dense_factors_are_steps_of_sparse_results():

@@ -386,7 +386,10 @@ def test_known_joins_of_large_dimensions_are_exact():
 def test_coordinates_that_jax_would_cut_are_refused(monkeypatch):
     A, B, _ = large_matrices()
     monkeypatch.setattr(join, "MOST_KNOWN", 4)
-    with jsparse.config(backend=PORTABLE), pytest.raises(jsparse.DTypeError, match="Expected coordinates that int32"):
+    with (
+        jsparse.config(backend=PORTABLE),
+        pytest.raises(jsparse.DTypeError, match="Expected coordinates that fit int32"),
+    ):
         jax.jit(lambda A, B: jsparse.einsum("ik,il->", A, B, out_format="dense"))(A, B)
 
 

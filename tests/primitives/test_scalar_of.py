@@ -215,7 +215,7 @@ def test_narrow_floats_are_rounded_after_each_operation():
     "function, dtypes, reason",
     [
         (jnp.arctan, ["float32"], "it uses 'atan', which kernels do not compute"),
-        (jnp.sin, ["float64"], "it uses 'sin' in float64, which kernels compute in float32 only"),
+        (jnp.sin, ["float64"], "it uses 'sin' in float64, which kernels compute only in float32"),
         (lambda x: x + 1, ["int32"], "arguments or results of int32"),
         (lambda x: x.astype(jnp.int32), ["float32"], "arguments or results of int32"),
         (lambda x: (x.astype(jnp.int32) + 1).astype(x.dtype), ["float32"], "'add' is on int32"),

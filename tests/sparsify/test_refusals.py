@@ -26,12 +26,15 @@ CASES = {
     "padded by ones": (lambda A: jnp.pad(A, 1, constant_values=1), "'pad'"),
     "singular values": (lambda A: jnp.linalg.norm(A, 2), "'svd' of norm"),
     "points": (lambda A: A.reshape(2, 3, 5)[jnp.array([0, 1]), jnp.array([2, 1])], "'gather'.*outside"),
-    "other pattern of a carry": (lambda A: jax.lax.fori_loop(0, 3, lambda n, B: B + A[::-1], A), "carry 0.*alike"),
+    "other pattern of a carry": (
+        lambda A: jax.lax.fori_loop(0, 3, lambda n, B: B + A[::-1], A),
+        "carry 0.*same way",
+    ),
     "dense carry": (
         lambda A: jax.lax.while_loop(lambda B: B.sum() < 9, lambda B: A * 2, DENSE),
         "an array and a Sparse",
     ),
-    "branches": (lambda A: jax.lax.cond(x[0] > 0, lambda A: A, lambda A: A + A[::-1], A), "branches.*alike"),
+    "branches": (lambda A: jax.lax.cond(x[0] > 0, lambda A: A, lambda A: A + A[::-1], A), "branches.*same way"),
     "scanned": (lambda A: jax.lax.scan(lambda c, row: (c + row, None), x, A)[0], "'scan'.*rows"),
 }
 

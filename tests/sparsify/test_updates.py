@@ -128,8 +128,8 @@ def test_long_dimensions():
 @pytest.mark.parametrize(
     ("function", "text"),
     [
-        (lambda A: A.at[rows[:2]].max(A[:2]), r"'scatter-max'.* max elements .*Update by .add"),
-        (lambda A: A.at[rows[[0, 0]]].set(A[:2]), r"'scatter'.*different places"),
+        (lambda A: A.at[rows[:2]].max(A[:2]), r"'scatter-max'.* max elements .*Use .add"),
+        (lambda A: A.at[rows[[0, 0]]].set(A[:2]), r"'scatter'.*different coordinates"),
         (lambda A: A.at[1].apply(jnp.sin), r"'scatter'.*f\(A\[i\]\)"),
     ],
 )

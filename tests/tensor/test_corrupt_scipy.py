@@ -22,8 +22,11 @@ COMPRESSED = {
     "a pointer is negative": (written("indptr", 2, -5), "indptr never to decrease, but 4 at 1 is followed by -5"),
     "a pointer is too large": (written("indptr", 2, 900), "indptr never to decrease, but 900 at 2"),
     "a pointer is far too large": (written("indptr", 2, 2 * 10**9), "indptr never to decrease, but 2000000000 at 2"),
-    "the last pointer is too large": (written("indptr", -1, 10**8), r"the last of indptr .* \(18\) .* it is 100000000"),
-    "the last pointer is negative": (written("indptr", -1, -2), "the last of indptr .* it is -2"),
+    "the last pointer is too large": (
+        written("indptr", -1, 10**8),
+        r"the last element of indptr .* \(18\) .* it is 100000000",
+    ),
+    "the last pointer is negative": (written("indptr", -1, -2), "the last element of indptr .* it is -2"),
     "the first pointer is not 0": (written("indptr", 0, 3), "indptr to begin with 0, but it begins with 3"),
     "a pointer is missing": (replaced("indptr", lambda p: p[:-1].copy()), "indptr to have length 7, but it has 6"),
     "there are no pointers": (replaced("indptr", lambda p: p[:0].copy()), "indptr to have length 7, but it has 0"),
@@ -93,7 +96,7 @@ def test_corrupt_arrays_are_refused(kind, corrupt, message):
     for format in FORMATS:
         with pytest.raises(PatternError, match=message) as caught:
             jsparse.asarray(x, format)
-        assert "make it anew" in str(caught.value)
+        assert "make it again" in str(caught.value)
     for options in ({"dynamic": True}, {"dynamic": True, "nse": 40}):
         with pytest.raises(PatternError, match=message):
             jsparse.asarray(x, **options)

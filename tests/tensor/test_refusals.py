@@ -423,7 +423,7 @@ def test_equality_is_identity(dense):
     A = asarray(dense)
     assert A == A
     _warn_of_identity.cache_clear()
-    with pytest.warns(UserWarning, match=r"one object.*jsparse\.equal"):
+    with pytest.warns(UserWarning, match=r"same object.*jsparse\.equal"):
         assert not A == asarray(dense)  # noqa: SIM201, SIM300
     assert not A == asarray(dense)  # noqa: SIM201, SIM300  it warns once
     assert A is not None

@@ -82,7 +82,7 @@ def test_systems_that_work(monkeypatch, system):
     ("fake", "named"),
     [
         ('import sys; sys.platform = "win32"', "this system is Windows"),
-        ("import sysconfig; sysconfig.get_config_var = lambda name: 1", "this is a free-threaded one"),
+        ("import sysconfig; sysconfig.get_config_var = lambda name: 1", "this build is free-threaded"),
     ],
 )
 def test_importing_refuses_before_jax_is_imported(fake, named):

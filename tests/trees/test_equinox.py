@@ -107,7 +107,7 @@ def test_partition_and_combine(kind):
     if kind == "static":
         np.testing.assert_allclose(values.weight @ X, DENSE @ X, rtol=1e-6)
     else:
-        with pytest.raises(jsparse.LeafError, match="gradient of equinox.filter_grad, or one half of"):
+        with pytest.raises(jsparse.LeafError, match="gradient from equinox.filter_grad, or one half from"):
             values.weight @ X
         assert repr(values.weight).endswith("dynamic, without index arrays)")
 

@@ -148,5 +148,5 @@ SYMBOLIC: dict[str, tuple[str, Callable[..., Any]]] = {
 def test_symbolic_sizes(name: str) -> None:
     shape, function = SYMBOLIC[name]
     sizes = jax.export.symbolic_shape(shape)
-    with pytest.raises(jsparse.NotYetSupportedError, match="where b is a symbol.*export one program for each size"):
+    with pytest.raises(jsparse.NotYetSupportedError, match="where b is a symbol.*export a program for each size"):
         exported(function, jax.ShapeDtypeStruct(sizes, jnp.float32))

@@ -137,9 +137,9 @@ def test_states_of_other_patterns_are_refused():
     np.testing.assert_array_equal(model.weight.tensor.todense(), DENSE)
     dynamic = SparseParam(A.dynamic(25))
     for tensor in (A, A.dynamic(26)):
-        with pytest.raises(jsparse.PatternError, match="of the same shape, format and nse"):
+        with pytest.raises(jsparse.PatternError, match="the same shape, format and nse"):
             dynamic.replace(tensor)
-    with pytest.raises(jsparse.DTypeError, match="Expected a SparseTensor for a SparseParam, but got a ndarray"):
+    with pytest.raises(jsparse.DTypeError, match="Expected a SparseTensor for a SparseParam, but got an ndarray"):
         SparseParam(DENSE)
     with pytest.raises(jsparse.LeafError, match="the tensor of a SparseParam"):
         SparseParam(jax.tree.map(lambda v: v[:2], A))

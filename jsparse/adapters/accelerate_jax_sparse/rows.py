@@ -25,7 +25,7 @@ from jsparse.primitives.routine import assemble
 from jsparse.primitives.spec import PatternAccess
 
 # Sorting costs about 20 ns an entry, searching 5 ns; adding 512 bytes to a result outside of all caches costs 50 ns.
-SCATTERED = 512  # the least bytes that an entry adds to the result for which sorting the entries pays
+SCATTERED = 512  # the minimum number of bytes that an entry adds to the result for which sorting the entries pays
 SCATTERED_IN_ORDER = 256  # the same for entries that are sorted already, whose rows are searched
 CACHED = 1 << 20  # the bytes of a result that stays in a cache, so that adding in any order is cheap
 

@@ -24,8 +24,8 @@ __all__ = ["Report", "clear", "load", "location", "report", "save"]
 
 _warned: list[str] = []  # the one warning that this process has given
 _IN_MEMORY = (
-    "What this process compiles is kept in its memory only. Set jsparse.config.cache_dir, or the environment variable "
-    "JSPARSE_CACHE_DIR, to a folder of your own that nobody else can write to, or to '' for none."
+    "Kernels that this process compiles are kept only in its memory. Set jsparse.config.cache_dir, or the environment "
+    "variable JSPARSE_CACHE_DIR, to a folder of yours that nobody else can write to, or to '' to use no folder."
 )
 _REPLACED = (
     "It was not loaded; the kernel is compiled again and replaces it. If the files were copied here, empty the folder: "

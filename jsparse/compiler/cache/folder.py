@@ -143,7 +143,7 @@ class Folder:
 
     def _check_path(self) -> None:
         if not Path(self.path).is_absolute():
-            raise RefusedError("no home directory of this user to find it in")
+            raise RefusedError("no home directory of this user in which to look for it")
 
     def _is_due(self, folder: int, written: int) -> bool:
         """Record how many bytes are to be written. Returns whether this process must call `_sweep` afterwards.

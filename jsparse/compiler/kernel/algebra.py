@@ -22,12 +22,12 @@ def zero(type_: Type) -> ir.Const:
 
 
 def broadcast(value: ir.Expr, lanes: int) -> ir.Expr:
-    """A scalar in `lanes` lanes; a vector stays as it is."""
+    """A scalar in `lanes` lanes; a vector stays unchanged."""
     return value if not lanes or value.type.lanes else ir.Splat(value, lanes)
 
 
 def ramp(first: ir.Expr, lanes: int) -> ir.Expr:
-    """Consecutive integers from `first` on, one in each lane. If `lanes` is 0, `first` itself."""
+    """Consecutive integers that start at `first`, one in each lane. If `lanes` is 0, `first` itself."""
     return ir.Ramp(first, lanes) if lanes else first
 
 

@@ -80,7 +80,7 @@ def _wrap_integer(result: Any, type_: Type) -> Any:
     return result if 0 <= result - least < count else (result - least) % count + least
 
 
-_RANGES = {  # the least number of an integer type, and how many numbers it has
+_RANGES = {  # the smallest number of an integer type, and how many numbers it has
     f"{kind}{bits}": (-(1 << (bits - 1)) if kind == "int" else 0, 1 << bits)
     for kind in ("int", "uint")
     for bits in (8, 16, 32, 64)

@@ -9,14 +9,14 @@ the ratio of memory operations to floating-point operations in loops", 1994).
       Y[p, :] = acc                          Y[p, :] = acc.0; Y[p + 1, :] = acc.1
                                            and one by one from end = first + (stop - first) // 2 * 2 on
 
-Blocks of 8 x 8 by 128 columns so reach the rate of XLA's dense products on the same cores.
+In this way, blocks of 8 x 8 by 128 columns reach the rate of XLA's dense products on the same cores.
 
 Loads that the iterations share, here of a row of W, happen once for all iterations, and the sums of the iterations
 become independent chains of additions. The order within each sum does not change. So results are bit-equal for any
-number of iterations at a time. A backend may limit this number, since it has a limited number of registers.
+number of iterations at a time. A backend may limit this number, because it has a limited number of registers.
 
-Iterations that add to the same register get a register each, so that no addition waits for the previous one. The
-number of these registers is fixed, since the order of additions depends on it:
+Iterations that add to the same register get a register each, so that no addition waits for the previous one. The number
+of these registers is fixed, because the order of additions depends on it:
 
     for p in range(first, stop):           var acc.1 = 0
       let j = J[p]                         for p in range(first, end, 2):

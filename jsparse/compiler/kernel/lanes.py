@@ -150,7 +150,7 @@ def _substitute_var(expr: ir.Expr, var: ir.Var, value: ir.Expr) -> ir.Expr:
 
 
 def in_lanes(expr: ir.Expr, var: ir.Var, first: ir.Expr, lanes: int) -> ir.Expr:
-    """Evaluate a scalar expression in lanes, for `lanes` consecutive values of `var` from `first` on."""
+    """Evaluate a scalar expression in lanes, for `lanes` consecutive values of `var`, starting at `first`."""
     if var.name not in variables(expr):
         if isinstance(expr, ir.Const):
             return ir.Const(expr.value, expr.type.with_lanes(lanes))

@@ -111,7 +111,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """`buffer[index]`. With `lanes`, a vector of that many consecutive elements from `index` on."""
+    """`buffer[index]`. With `lanes`, a vector of that many consecutive elements, starting at `index`."""
 
     buffer: Buffer
     index: Expr
@@ -281,7 +281,7 @@ class Set:
 @dataclass(frozen=True, slots=True)
 class Store:
     """`buffer[index] = value`, or, with `accumulate`, `buffer[index] = buffer[index] op value`. A vector is stored to
-    consecutive elements from `index` on.
+    consecutive elements, starting at `index`.
 
     Attributes:
         rounded: whether a product is rounded before it is added: no instruction multiplies and adds at once.
@@ -358,7 +358,7 @@ class ParallelFor:
 
 @dataclass(frozen=True, slots=True)
 class PrefetchLines:
-    """Prefetch the cache lines of `length` elements from `index` on; the address may be invalid.
+    """Prefetch the cache lines of `length` elements that start at `index`; the address may be invalid.
 
     Attributes:
         near: whether the lines are also fetched into the nearest cache.

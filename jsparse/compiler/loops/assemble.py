@@ -1,7 +1,7 @@
 """Loop nests that assemble a sparse result by appending entries in order.
 
 All terms share the outer loops. These shared loops run over the target's outermost indices, in the order in which the
-target is to be stored. They visit the coordinates at which any term has entries. Inside the shared loops, each term has
+target will be stored. They visit the coordinates at which any term has entries. Inside the shared loops, each term has
 loops of its own, which add to one sparse workspace. The workspace is a row over the target's last index, or a scalar.
 After the terms, the workspace's nonzeros are appended to the target.
 """

@@ -17,7 +17,7 @@ Each run is summed in float32, and the runs' sums are added up in float64. The e
                                          ∀ k ∈ lanes
                                            C[i, k] = acc_total[k]
 
-Where positions are worked on in lanes, each lane of a run has at most `BLOCK` terms.
+If lanes work on positions, each lane of a run has at most `BLOCK` terms.
 
 In nested reductions, the cut loop is the innermost loop that, with the loops inside, may add more than `BLOCK` terms.
 If a workspace has an index variable, adding it to its total is expensive. So its runs enclose all loops, and continue
@@ -167,4 +167,4 @@ def _with(stmt: nest.Stmt, name: str, depth: int, change: Callable[[nest.Forall]
             return replace(stmt, consumer=_with(consumer, name, depth, change))
         case nest.Pack(body=body) | nest.Scatter(body=body):
             return replace(stmt, body=_with(body, name, depth, change))
-    raise ValueError(f"no loop stands around what adds to {name}")
+    raise ValueError(f"no loop encloses the statement that adds to {name}")

@@ -70,7 +70,7 @@ def fuse_nests(problem: Problem, parts: Items[nest.Stmt], shared: Items[str | No
             members = [statement]
             continue
         if any(map(problem.adds, (statement, *members))):
-            raise FusionError("one of them adds to what the other has written")
+            raise FusionError("one of them adds to values that the other has written")
         # Targets are cleared in front of the shared loops: inside, each iteration would clear what earlier ones added.
         clears, body = _split(part)
         others, next_body = _split(groups[0])
@@ -117,9 +117,9 @@ def _fuse_pair(problem: Problem, first: nest.Stmt, second: nest.Stmt, name: str,
         return _sequence((_fuse_pair(problem, first, nearest, name, around), *others))
     if not (isinstance(first, nest.Forall) and isinstance(second, nest.Forall)):
         inside = f"inside {around[-1]}" if around else "outermost"
-        raise FusionError(f"not both statements have a loop {inside}")
+        raise FusionError(f"only one of the statements has a loop {inside}")
     if first.parallel is not None or (second.parallel is not None and second.parallel.mode == "split"):
-        raise FusionError("threads divide the loops of one of them in another way")
+        raise FusionError("threads divide the loops of the two statements in different ways")
     if any(x.jam > 1 or x.unroll or x.run or x.lanes for x in (first, second)):
         raise FusionError(f"iterations of {first.var} do not run one after the other")
     if first.var != second.var or loop_name(first, problem) != loop_name(second, problem):
@@ -159,7 +159,8 @@ def _agree_on_domain(
     visit_all = all(x.level == 0 and problem.patterns[x.pattern].levels[0].kind.is_full for x in levels)
     if first.domain.panel != second.domain.panel or not visit_all:
         raise FusionError(both)
-    # A level leads before a range, which needs no lookup. Of two levels, the second statement's leads.
+    # A level leads before a range, which needs no lookup. If there are two levels, the level of the second statement
+    # leads.
     leader = first.domain if isinstance(second.domain, Range) else second.domain
     return leader, _body_under_leader(first, leader), _body_under_leader(second, leader)
 
@@ -172,13 +173,13 @@ def _body_under_leader(loop: nest.Forall, leader: object) -> nest.Stmt:
 
 
 def reads_elsewhere(writer: Statement, reader: Statement, var: IndexVar) -> Access | None:
-    """An access by which `reader` may read an element that `writer` writes in another iteration of `var`.
+    """Find an access with which `reader` may read an element that `writer` writes in another iteration of `var`.
 
     The result is None if there is no such access. If `reader` uses the target as a table of indices, it may read any
     element of the table, so that access is always returned.
     """
     target = writer.target
-    # Iterations agree exactly if `var` stands at the same places of both accesses. If the target lacks `var`, its
+    # Iterations agree exactly if `var` is in the same positions of both accesses. If the target lacks `var`, its
     # elements are complete only after all iterations, so no read of it is in time.
     places = [n for n, index in enumerate(target.indices) if index == var]
     for access in reader.reads:
@@ -281,8 +282,9 @@ class _Contraction:
         below = self.below(around)
         if of_pattern & divided:
             below = self.below_panel(of_pattern & divided, below)
-        # The axis of positions shrinks only to the entries below one position, or below a panel, which lie together. If
-        # the loops around fix some variables of the pattern but no such level, these entries may lie apart.
+        # The axis of positions shrinks only to the entries below one position, or below a panel, which are stored
+        # together. If the loops around fix some variables of the pattern but no such level, these entries may be stored
+        # apart.
         if not around or (below is None and of_pattern & (bound | divided)):
             return None
         dtype = self.problem.type_of[self.name].dtype

@@ -116,8 +116,8 @@ class ArrayWorkspace:
         target: the access by which a statement writes the temporary. The nest still uses the temporary's name.
         dtype: the temporary's dtype.
         axes: the indices of the temporary's storage axes that the enclosing loops do not fix.
-        below: a level. The elements lie below the level's present position, or below its positions in the present
-            panel. If `below` is None, the elements lie at all positions.
+        below: a level. The elements are those below the level's present position, or below its positions in the present
+            panel. If `below` is None, there are elements at all positions.
     """
 
     target: Access
@@ -457,7 +457,7 @@ def _lines(stmt: Stmt, indent: str, problem: Problem) -> Iterator[str]:
             wide = f" ({workspace.dtype})" if workspace.dtype not in ("", problem.accumulator) else ""
             yield f"{indent}{workspace.access()} = {zero}{wide}"
             yield from _lines(producer, indent + "  ", problem)
-            # The consumer stands deeper if it runs only where something was added.
+            # The consumer is nested more deeply if it runs only where something was added.
             is_checked = workspace.checked if isinstance(workspace, Workspace) else workspace.var is None
             if isinstance(workspace, Workspace) and is_checked:
                 yield f"{indent}if {workspace.access()} was added to"

@@ -1,6 +1,6 @@
 """Sums that are scattered into a large target, shared by threads.
 
-The loop is lowered three times. Where there are few threads, it runs as it is. Else chunks of its iterations run in
+The loop is lowered three times. If there are few threads, it runs unchanged. Else chunks of its iterations run in
 parallel, and a chunk adds nothing: it first counts its terms for each of at most 64 ranges of the target, and then
 lists the address and the value of each term. Then the ranges run in parallel, and each adds its terms:
 

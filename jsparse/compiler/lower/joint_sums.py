@@ -112,7 +112,7 @@ def joint_sums(
         )
 
     def several(first: ir.Expr) -> ir.Stmt:
-        """Return the body at consecutive positions from `first` on, one position for each lane."""
+        """Return the body at consecutive positions that start at `first`, one position for each lane."""
         start, sums = scope.fresh("first"), list[ir.Var]()
         stmts: list[ir.Stmt] = [ir.Bind(start, first)]
         for n in range(lanes):

@@ -41,7 +41,7 @@ class Entry:
     position: ir.Expr | None = None
 
 
-TESTED = 256  # the most positions that are tested before the body runs at the ones found
+TESTED = 256  # the maximum number of positions that are tested before the body runs at the ones found
 DISTANCES = Type("int32")  # of the distance from the first tested position to one that is found
 
 Body = Callable[[Entry], ir.Stmt]
@@ -347,7 +347,7 @@ class LevelWalk:
         return add(position, self.leaf(position))
 
     def leaf(self, position: ir.Expr, first: int = 1, stop: int | None = None) -> ir.Expr:
-        """The number of positions of level `stop - 1` that lie below the positions 0, ..., `position` - 1 of level
+        """The number of positions of level `stop - 1` that are below the positions 0, ..., `position` - 1 of level
         `first - 1`. By default, `stop - 1` is the last level."""
         leaf = position
         variables = self.scope.storage.problem.level_variables[self.domain.pattern]

@@ -268,7 +268,7 @@ class _Lowerer:
             if added is not None:
                 in_range = added if in_range is None else both(in_range, added)
         bound, value = self.value(assign, assign.value, scope)
-        # Where the condition fails, or a lane is out of range, the value is zero.
+        # If the condition fails, or a lane is out of range, the value is zero.
         holds = scope.counts
         if assign.condition is not None:
             names, condition = self.value(assign, assign.condition, scope)

@@ -6,9 +6,9 @@ product) has a coordinate only while all its cursors have entries left. A level 
 coordinate; then the cursor advances.
 
 Taco (Kjolstad et al., "The tensor algebra compiler", OOPSLA 2017) generates a loop for each point of a merge lattice: a
-loop ends when one of its levels ends, and the next one merges those that are left. With n terms these are up to
-2ⁿ - 1 loops. Here one loop does the work of all points, because a cursor at its end has a coordinate that is never the
-smallest. Only the topmost point, at which all levels have entries left, may have a loop of its own, without branches.
+loop ends when one of its levels ends, and the next one merges those that are left. With n terms these are up to 2ⁿ - 1
+loops. Here one loop does the work of all points, because a cursor at its end has a coordinate that is never the
+smallest. Only the topmost point, at which all levels have entries left, may have its own loop, without branches.
 """
 
 from __future__ import annotations
@@ -189,10 +189,10 @@ class _Merge:
         """Let the cursors of long segments skip to `greatest`. No coordinate below it is common to all levels.
 
         Unlike a galloping search (Bentley and Yao, "An almost optimal algorithm for unbounded searching", 1976), which
-        doubles its steps from the cursor on, a bisection needs bounds. The coordinates give them. Which segments are
-        searched is decided before the loop: if none is, each iteration has one branch more, which is always predicted.
-        A segment is long if it has over `LONG` times as many entries left as the shortest of the others. Returns the
-        statements before the loop, and those with which its cursors advance.
+        doubles its steps from the cursor on, a bisection needs bounds. The coordinates give them. The loop's caller
+        decides before the loop which segments are searched: if none are, each iteration has one more branch, which is
+        always predicted. A segment is long if it has over `LONG` times as many entries left as the shortest of the
+        others. Returns the statements before the loop, and those with which its cursors advance.
         """
         longs = [self.scope.fresh("long", BOOL) for _ in cursors]
         before, search = list[ir.Stmt](), list[ir.Stmt]()

@@ -68,7 +68,7 @@ def by_lanes(
 ) -> ir.Stmt:
     """Return the statements that store an element at each position from `first` to `stop`.
 
-    `several(p)` stores at one position for each lane, from `p` on. `one(p)` stores at the position `p` alone. Both
+    `several(p)` stores at one position for each lane, starting at `p`. `one(p)` stores at the position `p` alone. Both
     store a zero where the coordinate is out of range.
     """
     p, q = walk.fresh("p"), walk.fresh("p")
@@ -80,7 +80,7 @@ def by_lanes(
 
 
 def assignment_in_lanes(loop: Forall) -> Assign | None:
-    """Return the assignment in a loop in lanes over positions. Only loops over singleton levels may stand between."""
+    """Return the assignment in a loop in lanes over positions. Only loops over singleton levels may come between."""
     body = loop.body
     while isinstance(body, Forall) and isinstance(body.domain, LevelIteration) and loop.lanes:
         body = body.body
@@ -107,7 +107,7 @@ def position_lanes(
         stop = end_of_segment(level, segment.first, stop)
 
     def at(scope: Scope, p: ir.Expr, lanes: int) -> ir.Stmt:
-        """The body at `lanes` positions from `p` on, or at `p` alone if `lanes` is 0.
+        """The body at `lanes` positions that start at `p`, or at `p` alone if `lanes` is 0.
 
         The values at coordinates out of range count as zero. There is no branch for them: it would be mispredicted, and
         loops with branches are not vectorized.

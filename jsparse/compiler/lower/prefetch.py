@@ -2,12 +2,12 @@
 
 The coordinate of an entry determines the addresses of rows of dense tensors, and of segments of other patterns, where
 the coordinate is looked up. These rows and segments are prefetched for the next entries of the level, even if the
-entries lie in the next segments. The load of a later coordinate is clamped to the level's last entry, so that it needs
+entries are in the next segments. The load of a later coordinate is clamped to the level's last entry, so that it needs
 no branch (Ainsworth and Jones, "Software prefetching for indirect memory accesses", CGO 2017).
 
 If a loop over all coordinates of a dense level is inside a panel, it prefetches the rows of the target to which the
-panel adds, and the first entries of each segment in the panel. Neither of them lies next to memory that was read
-before. A loop over panels of positions prefetches the rows of the next panel.
+panel adds, and the first entries of each segment in the panel. Neither of them is next to memory that was read before.
+A loop over panels of positions prefetches the rows of the next panel.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from jsparse.compiler.problem import Dense, Positions
 from jsparse.notation.assignment import IndexVar
 
 NEAR_BYTES = 1 << 21  # a tensor of at most this size stays in the second-level cache of large cores
-MOST = 256  # the most elements of a row that are prefetched
+MOST = 256  # the maximum number of elements of a row that are prefetched
 LINES = 128  # bytes of a segment that are prefetched: a short segment may straddle two cache lines
 
 
@@ -72,7 +72,7 @@ def _locate_rows(
 
 
 def prefetches_of_panel(loop: Forall, domain: PositionPanels, start: ir.Expr, scope: Scope) -> list[ir.Stmt]:
-    """Return prefetches of the rows at the coordinates in the panel of positions from `start` on. The rows go
+    """Return prefetches of the rows at the coordinates in the panel of positions that begins at `start`. The rows go
     into all caches except the nearest cache, where they would evict the rows of the previous panel."""
     walked = LevelIteration(domain.pattern, domain.level)
     level = LevelWalk(scope, walked, loop.var)
@@ -136,7 +136,7 @@ def _rows(loop: Forall, there: Scope, variables: AbstractSet[IndexVar]) -> Itera
     """Yield prefetches of the dense rows that these variables select. Loops read these rows, or add sums to them.
 
     A prefetch covers the present tile of a row. Without tiles, it covers the elements that inner loops read, but at
-    most the first `MOST` elements. A single element is prefetched if its tensor exceeds near caches, since the loop
+    most the first `MOST` elements. A single element is prefetched if its tensor exceeds near caches, because the loop
     has loaded the coordinate already for the rows of other tensors.
     """
     problem, inside = there.storage.problem, list(assignments(loop.body))
@@ -172,7 +172,7 @@ def _segments(loop: Forall, there: Scope, dynamic: bool) -> Iterator[ir.Stmt]:
         pattern, is_outermost, lookup = lookup.domain.pattern, lookup.domain.level == 0, lookup.body
         levels, size = problem.patterns[pattern].levels, storage.size(loop.var)
         if not is_outermost or len(levels) < 2 or not levels[0].kind.is_full:
-            continue  # the coordinate is no position
+            continue  # the coordinate is not a position
         if not (levels[1].kind.has_pointers and levels[1].kind.has_coordinates):
             continue
         coordinate: ir.Expr = there.indices[loop.var]

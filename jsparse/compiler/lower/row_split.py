@@ -8,7 +8,7 @@ entry weigh 1 each, and a bisection finds the bounds of each chunk. Here a light
 light segments needs no carry-out. Chunk bounds depend on the pattern alone, so results are bit-equal for any number of
 threads.
 
-Where the first level stores a coordinate once for each of its entries (as in coo), the run of equal coordinates is the
+If the first level stores a coordinate once for each of its entries (as in coo), the run of equal coordinates is the
 segment, and a chunk may end anywhere in it.
 """
 

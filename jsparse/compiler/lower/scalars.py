@@ -70,7 +70,7 @@ class _Lowering:
                 return cast(cast(wide, narrow), wide.type.dtype)
             case Apply(operation=operation, arguments=arguments):
                 return self.apply_operation(operation, [self.of(x, names) for x in arguments], sorts)
-        raise TypeError(f"{value} is no scalar expression")
+        raise TypeError(f"{value} is not a scalar expression")
 
     def bind_name(self, name: str, value: Expr) -> Expr:
         """Return a name or a constant for the value. Any other expression is bound to a new name."""

@@ -1,6 +1,6 @@
 """Sums of float32 that are scattered into a large target, in blocks.
 
-A term may be added to any element at any time, so a block is no run of a loop. A byte counts the terms of each
+A term may be added to any element at any time, so a block is not a run of a loop. A byte counts the terms of each
 element, or of the elements of one register tile, which are always stored together:
 
     count[n] < 64:   C[n] += term,                          count[n] += 1
@@ -61,7 +61,7 @@ def lower_in_blocks(stmt: Widened, scope: Scope, lower: Lower) -> ir.Stmt:
         store = ir.For(m, const(0), const(grain), ir.Store(target, at, cast(total, target.type.dtype)))
         return ir.For(n, start, stop, ir.If(_has_total(ir.Load(counts, n)), store, rare=True))
 
-    # What an earlier term of a sum has written counts as the first part of a block.
+    # The value that an earlier term of a sum has written counts as the first part of a block.
     clear = in_chunks(scope, size, CLEAR_GRAIN, lambda lo, hi: clear_elements(target, scope.fresh("n"), lo, hi))
     body = block(
         *([] if stmt.adds else [clear]),
@@ -72,7 +72,7 @@ def lower_in_blocks(stmt: Widened, scope: Scope, lower: Lower) -> ir.Stmt:
 
 
 def add_to_blocks(blocks: BlockedTarget, address: ir.Expr, value: ir.Expr, scope: Scope) -> ir.Stmt:
-    """Add a value, or a vector of values, to the target's elements from `address` on."""
+    """Add a value, or a vector of values, to the target's elements, starting at `address`."""
     target, totals, counts = scope.storage.by_name[blocks.target], blocks.totals, blocks.counts
     lanes = value.type.lanes
     at, place, n = scope.fresh("at"), scope.fresh("place"), scope.fresh("n")

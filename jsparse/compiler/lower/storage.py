@@ -202,7 +202,7 @@ class _Shapes:
         return shapes
 
     def result(self, target: TensorType, access: Access) -> dict[str, Shape]:
-        """Return name → shape for the buffer of a target. In an assembly, include the buffers beside the target."""
+        """Return name → shape for the buffer of a target. In an assembly, include its other buffers, too."""
         levels, chunks, room = len(access.indices), Length(MAX_CHUNKS), Length(0, "room")
         of_levels = {"starts": (Length(levels), chunks), "ends": (Length(max(levels - 1, 0)), room)}
         match self.problem.output:

@@ -35,7 +35,7 @@ from jsparse.compiler.lower.scope import Array, Map, Scope, WorkspaceBuffers, ha
 from jsparse.compiler.problem import Dense, Positions
 from jsparse.compiler.semiring import identity
 
-MOST_LANES = 64  # the most positions that are worked on at a time
+MOST_LANES = 64  # the maximum number of positions that are worked on at a time
 
 
 def array_where(where: Where, workspace: ArrayWorkspace, scope: Scope, lower: Lower) -> Stmt:
@@ -272,7 +272,7 @@ def is_sparse_workspace(name: str, scope: Scope) -> bool:
 
 
 BYTE = Type("int8")
-BYTES = 1 << 20  # the most coordinates of a dimension whose marks are bytes
+BYTES = 1 << 20  # the maximum number of coordinates of a dimension whose marks are bytes
 
 
 def lower_scatter(stmt: Scatter, scope: Scope, body: Callable[[Scope], ir.Stmt]) -> ir.Stmt:

@@ -263,7 +263,7 @@ def read_assembly(recipe: str) -> AssemblyCall:
         read = tuple(AssemblyTerm(str(columns)) for _, columns, _ in terms)
         stated = [[counts, tuple(widths)] for counts, _, widths in terms]
         if stated != [[term.counts, term.widths] for term in read]:
-            raise ValueError("its kernels do not count what they write")
+            raise ValueError("its kernels do not count the entries that they write")
         factors, value_bytes, *source = map(int, values)
         if source not in ([], [1]):
             raise ValueError("it has more parts")

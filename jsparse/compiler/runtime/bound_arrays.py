@@ -176,7 +176,7 @@ def read_carried(text: str, arrays: Sequence[np.ndarray] | None) -> tuple[Patter
             if pattern.digest != digest:
                 raise PatternError(
                     f"Expected the index arrays of the sparse pattern {digest[:12]}… in this exported program, but got "
-                    f"those of {pattern!r}: the program was changed or damaged. Export it again."
+                    f"the index arrays of {pattern!r}: the program was changed or damaged. Export it again."
                 )
         patterns.append(pattern)
     return tuple(patterns)
@@ -187,8 +187,8 @@ def _require_pattern(digest: str) -> Pattern:
     if pattern is None:
         raise PatternError(
             f"Expected the sparse pattern {digest[:12]}… that this program was compiled for to exist in this process, "
-            f"but it does not. Make the SparseTensor (or unpickle it) before the program is loaded, or pass it as an "
-            f"argument."
+            "but it does not. Make or unpickle the SparseTensor before you load the program, or pass it as an "
+            "argument."
         )
     return pattern
 

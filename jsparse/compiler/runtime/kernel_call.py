@@ -71,7 +71,7 @@ def title_of(recipe: str) -> str:
 
     For example: `C[i, k] = A[i, j] * B[j, k]`. If a kernel finds a pattern, the title also states what it finds.
 
-    Raises JsparseError for text that is no recipe.
+    Raises JsparseError for text that is not a recipe.
     """
     if is_routine(recipe):
         return read_routine(recipe).title
@@ -92,7 +92,7 @@ def _title(problem: Problem) -> str:
 STARTS = "starts"  # stands for the array of the offsets at which chunks write values, which is made here
 INVALID = "!"  # stands at the end of `KernelCall.bound` for one more operand, the validity flag
 LARGE_RECIPE = 10_000  # characters; the kernels of most recipes are compiled in a tenth of a second
-KEPT_KERNELS = 1024  # the most compiled kernels that are kept without a program that uses them
+KEPT_KERNELS = 1024  # the maximum number of compiled kernels that are kept without a program that uses them
 
 _kernels: OrderedDict[str, RunnableKernel] = OrderedDict()
 _lock = hold_over_forks(threading.RLock())
@@ -269,7 +269,7 @@ def run_counting(recipe: str, index: Sequence[np.ndarray]) -> np.ndarray:
 def _slots(call: KernelCall, names: Sequence[str], count: int, results: int, unused: int = 0) -> list[int]:
     """Return the slots of a kernel's buffers. The buffers are operands, index arrays and results (see `lower.storage`).
 
-    The call also has operands that are no buffers of the kernel: `unused` operands, then the validity flag, if any.
+    The call also has operands that are not buffers of the kernel: `unused` operands, then the validity flag, if any.
     """
     others = count - results - len(names)
     if others < 0:
@@ -305,7 +305,7 @@ def resolve(
         raise
     except Exception as error:  # the recipe may state anything
         raise JsparseError(
-            f"Expected the recipe of a call that was compiled, but a part of it was changed: {type(error).__name__}: "
+            f"Expected the recipe of a call that was compiled, but part of it was changed: {type(error).__name__}: "
             f"{error}. Export the program again."
         ) from error
 

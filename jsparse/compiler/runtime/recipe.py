@@ -78,7 +78,7 @@ def is_assembly(recipe: str) -> bool:
 def read_recipe(text: str) -> tuple[Problem, tuple[Schedule, ...]]:
     """Read the problem and the schedules of a recipe.
 
-    Raises JsparseError if the text is no recipe of this version, or if parts of the problem do not fit each other.
+    Raises JsparseError if the text is not a recipe of this version, or if parts of the problem do not fit each other.
     """
     return _read(text)[:2]
 
@@ -113,7 +113,7 @@ def _read(text: str) -> tuple[Problem, tuple[Schedule, ...], str]:
         backend = value.get("backend", DEFAULT)
         if not isinstance(backend, str) or backend not in BACKENDS:
             backends = " or ".join(BACKENDS)
-            raise JsparseError(f"Expected a recipe by the backend {backends}, but got {short_repr(backend)}.")
+            raise JsparseError(f"Expected a recipe for the backend {backends}, but got {short_repr(backend)}.")
         return problem, schedules, backend
     except (AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError) as error:
         if isinstance(error, JsparseError):
@@ -156,7 +156,7 @@ def _write_statement(statement: Statement) -> list[Any]:
 def _read_statement(value: Any) -> Statement:
     target, scalar, add, patterns, condition = value
     if add not in get_args(Add):
-        raise JsparseError(f"Expected a statement to add by one of {', '.join(get_args(Add))}, but got {add!r}.")
+        raise JsparseError(f"Expected a statement to add with one of {', '.join(get_args(Add))}, but got {add!r}.")
     read = [None if x is None else _read_scalar(x) for x in (scalar, condition)]
     return Statement(_read_access(target), read[0], add, tuple(map(int, patterns)), read[1])
 
@@ -263,15 +263,15 @@ def _check_pattern(type_: StorageType) -> None:
 
 def _check_names(problem: Problem) -> None:
     names = [buffer.name for buffer in kernel_buffers(problem)]
-    _expect(_distinct([*names, *problem.temporaries]), "a name of its own for each tensor and index array")
+    _expect(_distinct([*names, *problem.temporaries]), "a different name for each tensor and index array")
     accessed = {inner.tensor for access in problem.accesses for inner in (access, *access.indirections())}
-    _expect(accessed == set(problem.type_of), "an access to each tensor, and each tensor that is accessed")
+    _expect(accessed == set(problem.type_of), "an access to each tensor, and a tensor for each access")
     for statement in problem.statements:
         numbers = statement.patterns
         _expect(_distinct(numbers) and all(0 <= n < len(problem.patterns) for n in numbers), "numbers of patterns")
         read = (problem.type_of[access.tensor].positions for access in statement.reads)
         on = {axis.pattern for axis in read if axis is not None}
-        _expect(on <= set(numbers), f"'{statement}' to walk the patterns that its tensors lie on")
+        _expect(on <= set(numbers), f"'{statement}' to walk the patterns on which its tensors are stored")
 
 
 def _check_tensor(problem: Problem, tensor: TensorType) -> None:
@@ -291,7 +291,10 @@ def _check_tensor(problem: Problem, tensor: TensorType) -> None:
                 sizes = [None if isinstance(v, Access) else problem.size[v] for v in statement.target.indices]
                 numbers = [size for size in sizes if size is not None]
                 counts.add(prod(numbers) if len(numbers) == len(sizes) else None)
-        _expect(len(counts) == 1 and None not in counts, f"as many elements in '{tensor}' as in what it views")
+        _expect(
+            len(counts) == 1 and None not in counts,
+            f"the same number of elements in '{tensor}' as in the tensor that it views",
+        )
 
 
 def _check_temporary(problem: Problem, tensor: TensorType) -> None:

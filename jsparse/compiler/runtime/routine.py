@@ -34,7 +34,7 @@ TITLES: dict[RoutineName, str] = {
     "fit": "a count of entries is compared with the capacity",
     "largest": "the largest numbers of segments are found",
     "nonzero": "the nonzeros of an array become index arrays",
-    "number": "numbers are replaced by numbers from 0 on",
+    "number": "numbers are replaced by consecutive numbers from 0",
     "sort": "the order of the numbers of segments is found",
     "swap": "two dimensions of an array are exchanged",
     "validate": "faults of index arrays are found",

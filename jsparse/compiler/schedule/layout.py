@@ -125,7 +125,7 @@ class Layout:
         return None
 
     def check(self, problem: Problem) -> None:
-        """Raise ScheduleError if the layout names an operand that lies on no pattern of the problem."""
+        """Raise ScheduleError if the layout names an operand that is not stored on a pattern of the problem."""
         if not self.orders:
             return
         known = [name for n in range(len(problem.patterns)) for name in names_of(problem, n)]

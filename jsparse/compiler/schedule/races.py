@@ -41,17 +41,17 @@ def split_reason(nest: Summary, loop: str) -> str | None:
     """
     problem, statement = nest.problem, nest.statement
     if len(statement.patterns) != 1 or statement.condition is not None or nest.batch or problem.derived:
-        return "segments are divided where one pattern is walked, without a condition or batch axes"
+        return "segments are only divided if a single pattern is walked, without a condition and without batch axes"
     if any(var != nest.vector for var in nest.splits) or nest.fusions or nest.is_unrolled or nest.precompute_loops:
-        return "segments are divided where loops are whole, and nothing is summed before"
+        return "segments are only divided if loops are whole, and nothing is summed first"
     names, pattern = problem.level_variables[statement.patterns[0]], problem.patterns[statement.patterns[0]]
     if names[:1] != (loop,) or len(set(names)) < len(names) or not _has_segments(pattern.levels):
-        return f"the entries below one coordinate of {loop} are no segment of a pattern"
+        return f"the entries below one coordinate of {loop} are not a segment of a pattern"
     if nest.adds_in_memory or len(nest.head) != 1 or nest.first("promote") is None:
         return "the sums below a segment's loop are not in registers"
     access, target = statement.target, problem.type_of[statement.target.tensor]
     if target.positions is not None or access.indirections() or not target.axes:
-        return "carry-outs are added to a dense target only"
+        return "carry-outs are only added to a dense target"
     axis = target.axes[0]
     if not isinstance(axis, Dense) or access.indices[axis.dim] != loop:
         return f"{loop} is not the outermost axis of {access}"
@@ -126,11 +126,11 @@ def work_of_copies(nest: Summary) -> float:
 def copies_reason(nest: Summary, loop: str) -> str | None:
     """Return why chunks of a loop over a summed variable cannot have copies of the target; None if they can."""
     if not has_copies(nest.problem, nest.statement):
-        return f"inside of {loop}, a loop runs over the target, and only sums in a dense one have copies for each chunk"
+        return f"inside {loop}, a loop runs over the target, and only sums in a dense target have copies for each chunk"
     if nest.loops[0] != loop:
-        return f"only the outermost loop has a copy of the target for each chunk: reorder {loop} out of {nest.loops[0]}"
+        return f"only the outermost loop has a copy of the target for each chunk: move {loop} outside {nest.loops[0]}"
     if not nest.adds_in_memory or nest.precompute_loops:
-        return f"inside of {loop}, sums are not added up in the target"
+        return f"inside {loop}, sums are not added up in the target"
     if ITEM * count_target_elements(nest) > LARGEST_TARGET_COPY:
         return f"a copy of the target for each chunk has at most {LARGEST_TARGET_COPY:,} bytes"
     return None
@@ -145,11 +145,11 @@ def bins_reason(nest: Summary, loop: str) -> str | None:
         or target.positions is not None
         or problem.derived
     ):
-        return "terms are listed where one statement adds to a dense target, without batch axes"
+        return "terms are only listed if one statement adds to a dense target, without batch axes"
     if nest.loops[0] != loop or loop in nest.free_vars or not nest.scatters or not nest.adds_in_memory:
         return f"{loop} is not the outermost loop around sums that are scattered"
     if nest.vector is not None or nest.precompute_loops or nest.splits or nest.fusions or nest.is_unrolled:
-        return "terms are listed one by one, by whole loops"
+        return "only whole loops list terms, one by one"
     if target.dtype != problem.accumulator_of(nest.statement):
         return f"terms cannot be added in a target of {target.dtype}"
-    return None if count_target_elements(nest) < inf else "the target's size is only known at run time"
+    return None if count_target_elements(nest) < inf else "the target's size is known only at run time"

@@ -69,7 +69,7 @@ class Schedule:
 
     @staticmethod
     def parse(text: str) -> Schedule:
-        """Read a schedule from its lines. Raises ScheduleError for a line that is no step."""
+        """Read a schedule from its lines. Raises ScheduleError for a line that is not a step."""
         lines = [words(line) for line in text.splitlines() if line.strip()]
         layout = Layout.parse([words for words in lines if words[0] == Layout.keyword])
         return Schedule(tuple(_parse_step(words) for words in lines if words[0] != Layout.keyword), layout)
@@ -125,7 +125,7 @@ class Schedule:
         return self.then(Precompute(_names(loops)))
 
     def promote(self) -> Schedule:
-        """Hold sums in registers below the innermost loop over an index of the target."""
+        """Keep sums in registers inside the innermost loop over an index of the target."""
         return self.then(Promote())
 
     def cache_read(self, tensor: str, loop: str) -> Schedule:
@@ -216,7 +216,7 @@ def build_loops(problem: Problem, *schedules: Schedule) -> LoopNest:
     try:
         body = fuse_nests(problem, parts, [None if step is None else step.loop for step in steps])
     except FusionError as error:
-        raise ScheduleError(f"The statements cannot share loops: {error}. Leave the step 'compute_at' out.") from None
+        raise ScheduleError(f"The statements cannot share loops: {error}. Leave out the step 'compute_at'.") from None
     return LoopNest(problem, contract_temporaries(problem, body))
 
 

@@ -364,7 +364,7 @@ class LoopFacts(OrderFacts):
 
     @lazy
     def reduces_innermost(self) -> bool:
-        """Whether loops or lookups stand below the innermost loop over an index of the target."""
+        """Whether there are loops or lookups inside the innermost loop over an index of the target."""
         if self.vector is not None and self.vector not in self.free_vars:
             return True
         names = [name for name in self.loops if name not in self.precompute_loops]
@@ -462,7 +462,7 @@ class Summary(LoopFacts):
 
     @lazy
     def adds_in_memory(self) -> bool:
-        """Whether a reduction stands outside the assignment to the target, so that sums are added up in memory."""
+        """Whether a reduction is outside the assignment to the target, so that sums are added up in memory."""
         loops = [self.variables_of(name) for name in self.loops if name not in self.precompute_loops]
         reduces = [not self.free_vars.issuperset(variables) for variables in loops]
         if self.first("promote") is None:

@@ -52,7 +52,7 @@ def cheb_conv(
     Raises ShapeError for shapes that do not fit, and for D - A without `lambda_max`, DTypeError for a dense graph.
     """
     if isinstance(x, tuple | list):
-        raise ShapeError("Expected one array of features, of sources that are the targets, in cheb_conv, got a pair.")
+        raise ShapeError("Expected one array of features in cheb_conv, whose sources are its targets, but got a pair.")
     graph, x, _ = operands(graph, x, "cheb_conv", square=True, sparse=True)
     kernel = dense_array(kernel, "cheb_conv", "a kernel (K, in, out)")
     if kernel.ndim != 3 or not len(kernel) or kernel.shape[1] != x.shape[1]:
@@ -106,7 +106,7 @@ def _recurrence(
 def _check_bound(layer: str, normalize: bool, lambda_max: float | None) -> None:
     if lambda_max is None and not normalize:
         raise ShapeError(
-            f"Expected lambda_max=, the largest eigenvalue of D - A, or a bound of it, in {layer} with "
+            f"Expected lambda_max=, the largest eigenvalue of D - A, or an upper bound, in {layer} with "
             "normalize=False. Twice the largest degree is such a bound."
         )
     if isinstance(lambda_max, int | float) and not lambda_max > 0:

@@ -35,11 +35,11 @@ def edge_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], 
         >>> jsparse.nn.edge_conv(P, points, jnp.tanh).shape
         (20, 6)
 
-    Wang et al., "Dynamic graph CNN for learning on point clouds", 2019. Since `mlp` may be any function, it is called
+    Wang et al., "Dynamic graph CNN for learning on point clouds", 2019. Because `mlp` may be any function, it is called
     once, with an array (nse, 2 · features) for all edges. So the memory grows with the number of edges times features.
 
     Args:
-        graph: a SparseTensor, whose weights play no part, or a pattern (targets, sources), static or dynamic. Repeated
+        graph: a SparseTensor, whose weights are ignored, or a pattern (targets, sources), static or dynamic. Repeated
             edges count once if their weights were added, and as often as they occur if they were kept.
         x: features (nodes, features), or a pair (sources, features), (targets, features).
         mlp: a function from an array (edges, 2 · features) to an array (edges, out). It treats all rows alike. For the
@@ -67,7 +67,7 @@ def edge_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], 
     messages = mlp(features)
     if jnp.ndim(messages) != 2 or len(messages) != pattern.nse:
         raise ShapeError(
-            f"Expected the mlp of edge_conv to give ({pattern.nse}, out), a row for each edge, but got "
+            f"Expected the mlp of edge_conv to return ({pattern.nse}, out), a row for each edge, but got "
             f"{shorten(jnp.shape(messages))}."
         )
     messages = messages if is_edge is None else jnp.where(is_edge, messages, 0)

@@ -62,9 +62,7 @@ def gcn_conv(
     Raises ShapeError for shapes that do not fit, DTypeError for a dense graph.
     """
     if isinstance(x, tuple | list):
-        raise ShapeError(
-            "Expected one array of features, of sources that are the targets, in gcn_conv, but got a pair."
-        )
+        raise ShapeError("Expected one array of features in gcn_conv, whose sources are its targets, but got a pair.")
     graph, x, _ = operands(graph, x, "gcn_conv", square=True, sparse=True)
     kernel = check_kernel(kernel, x.shape[1], 2, "gcn_conv")
     bias = check_bias(bias, kernel.shape[1:], "gcn_conv")
@@ -148,7 +146,7 @@ class GCNConv(Layer):
     def __post_init__(self) -> None:
         if isinstance(self.in_features, tuple):
             raise ShapeError(
-                "Expected one array of features, of sources that are the targets, in GCNConv, but got a pair."
+                "Expected one array of features in GCNConv, whose sources are its targets, but got a pair."
             )
         check_sizes("GCNConv", in_features=self.in_features, out_features=self.out_features)
 

@@ -57,8 +57,8 @@ def sage_conv(
     one_of(reduction, SAGE_REDUCTIONS, "the reduction of sage_conv")
     if reduction == "max" and isinstance(source, SparseTensor):
         raise DTypeError(
-            "Expected dense features for the reduction 'max' of sage_conv, whose maxima count what is not stored, but "
-            "got a SparseTensor. Pass x.todense(), or use the reduction 'pool'."
+            "Expected dense features for the reduction 'max' of sage_conv, because elements that are not stored count "
+            "in the maxima, but got a SparseTensor. Pass x.todense(), or use the reduction 'pool'."
         )
     if reduction == "pool":
         if not isinstance(pool, tuple | list) or len(pool) != 2:

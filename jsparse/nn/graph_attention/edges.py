@@ -63,7 +63,7 @@ def edges_to_attend(
         is_on_graph = width > 0 and edge_features.shape[:-1] == pattern.shape
         if not is_on_graph or edge_features.pattern.digest != pattern.extended([width]).digest:
             raise ShapeError(
-                f"Expected edge_features on the graph's pattern, extended by an axis of features, in {layer}, but got "
+                f"Expected edge_features on the graph's pattern, with an added axis of features, in {layer}, but got "
                 f"{short_repr(edge_features)}."
             )
         features = edge_features.values.reshape(pattern.nse, width)
@@ -143,7 +143,8 @@ def over_neighbors(scores: Any, factors: jax.Array | None) -> SparseTensor:
 def per_head(x: jax.Array, kernel: jax.Array) -> jax.Array:
     """Compute x W[h] for each head h: an array (nodes, heads, dim), in float32 for operands of narrow floats.
 
-    All heads are computed by one product of two matrices, since XLA would transpose the operands of any other product.
+    All heads are computed by one product of two matrices, because XLA would transpose the operands of any other
+    product.
     """
     inputs, heads, dim = kernel.shape
     return product(x, kernel.reshape(inputs, heads * dim)).reshape(x.shape[0], heads, dim)

@@ -71,7 +71,7 @@ def gat_conv(
     (see `jsparse.fuse`): on CPU, no array has an element for each edge and feature.
 
     Args:
-        graph: a SparseTensor, whose weights play no part, or a pattern (targets, sources), static or dynamic. Repeated
+        graph: a SparseTensor, whose weights are ignored, or a pattern (targets, sources), static or dynamic. Repeated
             edges share one score if their weights were added, and have separate scores if the edges were kept.
         x: features (nodes, in), or a pair (sources, in), (targets, target_in), sparse or dense.
         kernel: W, (in, heads, dim).

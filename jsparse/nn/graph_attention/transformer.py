@@ -108,7 +108,7 @@ def _beside(sums: jax.Array, target: jax.Array, root: Projection | None, gate: A
     """
     if root is None:
         if gate is not None:
-            raise ShapeError("Expected root= in transformer_conv, since a gate chooses between the sums and x R.")
+            raise ShapeError("Expected root= in transformer_conv, because a gate chooses between the sums and x R.")
         return sums
     of_node = own_part(target, root.kernel, sums.shape[1], "transformer_conv")
     of_node = plus_bias(of_node, root.bias, "transformer_conv", "root bias")

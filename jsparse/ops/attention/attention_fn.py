@@ -52,7 +52,7 @@ class AttentionFn:
         """Compute attention of arrays (..., length, heads, dim). See `attention_fn`."""
         if module is not None:
             raise NotYetSupportedError(
-                "Sparse attention stores no weights, so sow_weights=True has none to sow. Compute them by "
+                "Sparse attention does not store weights, so sow_weights=True has none to sow. Compute them as "
                 "jsparse.softmax of jsparse.einsum('ihd,jhd->ijh', q, k, out_format=mask)."
             )
         dtype = jnp.result_type(query, key, value) if dtype is None else dtype
@@ -79,8 +79,9 @@ class AttentionFn:
             return mask, None
         if is_sparse(mask) or self.pattern is None:
             raise ShapeError(
-                f"Expected one sparse mask, in attention_fn(mask) or in the call of the layer, but got "
-                f"{'two' if is_sparse(mask) else 'none'}. Combine two by &; without any use Flax's own function."
+                "Expected one sparse mask, in attention_fn(mask) or in the call of the layer, but got "
+                f"{'two' if is_sparse(mask) else 'none'}. Combine two masks with &. Without a sparse mask, use Flax's "
+                "own function."
             )
         return self.pattern, mask
 
@@ -126,6 +127,6 @@ def attention_fn(mask: PatternLike | None = None, *, scale: float | None = None)
     if pattern is None and mask is not None:
         raise ShapeError(
             f"Expected a Pattern or a SparseTensor as the mask of attention_fn, but got {type(mask).__name__}. "
-            f"jsparse.pattern.from_mask makes a pattern of an array of bools."
+            "jsparse.pattern.from_mask makes a pattern from an array of bools."
         )
     return AttentionFn(pattern, scale)

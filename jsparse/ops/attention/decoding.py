@@ -49,7 +49,7 @@ def _static_part(pattern: Pattern, n: int, m: int) -> Pattern:
 
 
 def leading_part(pattern: Pattern | DynamicPattern, n: int, m: int) -> Pattern | DynamicPattern:
-    """Return the first n rows and m columns of a mask. A mask that has no more is returned as it is."""
+    """Return the first n rows and m columns of a mask. A mask that has no more is returned unchanged."""
     rows, columns = pattern.shape[-2:]
     if n >= rows and m >= columns:
         return pattern
@@ -70,6 +70,6 @@ def check_causal(pattern: Pattern | DynamicPattern, where: str) -> None:
         if not later:
             return
     raise PatternError(
-        f"Expected a causal mask (n, n) in {where}, in which no query sees a later key, since later keys are not "
-        f"in the cache yet, but got {pattern!r}. Pass mask & jsparse.pattern.causal(n)."
+        f"Expected a causal mask (n, n) in {where}, in which no query sees a later key, because later keys are not in "
+        f"the cache yet, but got {pattern!r}. Pass mask & jsparse.pattern.causal(n)."
     )

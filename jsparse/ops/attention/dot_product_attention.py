@@ -73,15 +73,17 @@ def pattern_of_mask(mask: PatternLike, query: Array, key: Array, value: Array) -
     pattern = pattern_of(mask)
     shapes = f"query {query.shape}, key {key.shape}, value {value.shape} and a mask of shape {tuple(mask.shape)}"
     if min(query.ndim, key.ndim, value.ndim) < 3 or len({x.shape[:-3] for x in (query, key, value)}) > 1:
-        raise ShapeError(f"Expected arrays (..., length, heads, dim) with equal axes in front, but got {shapes}.")
+        raise ShapeError(f"Expected arrays (..., length, heads, dim) with equal leading axes, but got {shapes}.")
     if query.shape[-1] != key.shape[-1] or key.shape[:-1] != value.shape[:-1]:
-        raise ShapeError(f"Expected a key like the query and a value like the key, but got {shapes}.")
+        raise ShapeError(f"Expected the key to match the query, and the value to match the key, but got {shapes}.")
     heads, shared = query.shape[-2], key.shape[-2]
     if not shared or heads % shared:
         raise ShapeError(f"Expected the number of key heads to divide the number of query heads, but got {shapes}.")
     whole = (heads, query.shape[-3], key.shape[-3])
     if pattern is None or tuple(mask.shape) not in (whole, whole[1:]):
-        raise ShapeError(f"Expected a mask of shape {whole[1:]}, or {whole} with one for each head, but got {shapes}.")
+        raise ShapeError(
+            f"Expected a mask of shape {whole[1:]}, or {whole} with a mask for each head, but got {shapes}."
+        )
     if len(mask.shape) == 3 and heads != shared:
         raise ShapeError(f"Expected a head of keys for each pattern of the mask, but got {shapes}.")
     return pattern

@@ -26,7 +26,7 @@ def dropout_factors(
     if not rate:
         return None
     if key is None:
-        raise ShapeError(f"Expected dropout_{name}= in {what}, a key of jax.random, since dropout_rate is not 0.")
+        raise ShapeError(f"Expected dropout_{name}= in {what}, a jax.random key, because dropout_rate is not 0.")
     if rate == 1:
         return jnp.zeros(shape, jnp.float32)
     return jax.random.bernoulli(key, 1 - rate, shape) / jnp.float32(1 - rate)

@@ -240,7 +240,7 @@ def _attend(
 
 
 def _at_entries(kind: _Kind, array: jax.Array, h: str, mask: Pattern | DynamicPattern) -> jax.Array:
-    """Return the elements of an array at the entries of the mask. An array without axes is returned as it is."""
+    """Return the elements of an array at the entries of the mask. An array without axes is returned unchanged."""
     if kind.dense is None:
         return array
     axes = (bool(h) and kind.axes[-1], *kind.dense)

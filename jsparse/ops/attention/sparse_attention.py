@@ -46,8 +46,8 @@ def sparse_attention(
             heads of queries then share a head of keys (grouped queries; Ainslie et al., 2023).
         v: values, (..., kv_heads, m, dim of values).
         mask: a Pattern or a SparseTensor, whose values are ignored, of shape (n, m), or (heads, n, m) with a pattern
-            for each head; static or dynamic. The fill of blocks, as in bsr(16, 16), is seen; if blocks fill the shape,
-            and there is neither bias nor dropout, the kernel runs over blocks.
+            for each head; static or dynamic. Queries also see the fill of blocks, as in bsr(16, 16). If blocks fill the
+            shape, and there is neither bias nor dropout, the kernel runs over blocks.
         bias: added to the scores: a SparseTensor on the mask's pattern, or an array of its values, (nse,) or
             (heads, nse), or an array (n, m), (heads, n, m) or (..., heads, n, m) that is read at the mask's entries.
             If (n, m) and (heads, nse) are the same shape, the array is read as values; write (1, n, m) to avoid that.
@@ -87,11 +87,11 @@ def sparse_attention(
 
 def _bias_of_scores(bias: SparseTensor | ArrayLike, pattern: Pattern | DynamicPattern, q: jax.Array) -> Extra:
     """Return the biases, as values of the pattern's entries or as a dense array that is read there."""
-    # Of dynamic patterns only the types are known to agree.
+    # For dynamic patterns, only the types are known to agree.
     if isinstance(bias, SparseTensor) and bias.pattern.type != pattern.type:
         raise PatternError(
-            f"Expected biases on the mask's pattern {pattern!r}, but they are on {bias.pattern!r}. "
-            f"Convert one of them by asformat, or pass the values."
+            f"Expected biases on the mask's pattern {pattern!r}, but they are on {bias.pattern!r}. Convert one of them "
+            "with asformat, or pass the values."
         )
     biases = bias.values if isinstance(bias, SparseTensor) else jnp.asarray(bias)
     of_values = [(pattern.nse,), *([(q.shape[-3], pattern.nse)] if pattern.ndim == 2 and q.ndim > 2 else [])]
@@ -117,7 +117,9 @@ def _check(
         raise ShapeError(f"Expected arrays (..., heads, length, dim) with equal leading axes, but got {shapes}.")
     fits = q.shape[-1] == k.shape[-1] and k.shape[:-1] == v.shape[:-1]
     if not fits or tuple(mask.shape[-2:]) != (q.shape[-2], k.shape[-2]):
-        raise ShapeError(f"Expected keys like queries, values like keys and a mask (n, m), but got {shapes}.")
+        raise ShapeError(
+            f"Expected keys that match the queries, values that match the keys, and a mask (n, m), but got {shapes}."
+        )
     if q.ndim > 2 and (not k.shape[-3] or q.shape[-3] % k.shape[-3]):
         raise ShapeError(f"Expected the number of key heads to divide the number of query heads, but got {shapes}.")
     if mask.ndim == 3 and (q.ndim < 3 or mask.shape[0] != q.shape[-3]):

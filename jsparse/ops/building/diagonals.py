@@ -12,7 +12,7 @@ from jsparse.base.arrays import jax_array
 from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes
 from jsparse.convert.creation import as_sparse_operand
-from jsparse.errors import ShapeError, shorten
+from jsparse.errors import ShapeError, named_type, shorten
 from jsparse.formats import Format
 from jsparse.ops.einsum import einsum
 from jsparse.ops.reductions.stored import as_run
@@ -33,7 +33,7 @@ def diag(v: TensorLike, k: int = 0, *, format: Format | str | None = None) -> Sp
 
     Args:
         v: a vector, dense or sparse, or a sparse matrix.
-        k: the diagonal: 0 for the main one, above it positive, below it negative.
+        k: 0 for the main diagonal, positive for diagonals above it, negative for diagonals below it.
         format: the format of the matrix, by default csr (dcsr if there are many more rows than entries).
 
     Returns a SparseTensor for a vector, an array for a matrix. Raises ShapeError for other ranks, FormatError for an
@@ -50,7 +50,7 @@ def diag(v: TensorLike, k: int = 0, *, format: Format | str | None = None) -> Sp
         return relocate([vector], Relocation((_OnDiagonal(max(-by, 0), max(by, 0)),), shape, target))
     if operand.ndim != 2 or not isinstance(operand, SparseTensor):
         raise ShapeError(
-            f"Expected a vector, or a sparse matrix, for jsparse.diag, but got a {type(operand).__name__} of shape "
+            f"Expected a vector, or a sparse matrix, for jsparse.diag, but got {named_type(operand)} of shape "
             f"{shorten(operand.shape)}. Use jnp.diag for dense matrices."
         )
     return diagonal(operand, k)
@@ -64,7 +64,7 @@ def diagonal(a: SparseLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> 
         >>> jsparse.diagonal(A, 1)
 
     Args:
-        offset: the diagonal: 0 for the main one, above it positive, below it negative.
+        offset: 0 for the main diagonal, positive for diagonals above it, negative for diagonals below it.
         axis1, axis2: the dimensions of rows and of columns.
 
     The dtype stays. Raises ShapeError if an axis is out of range, the axes are equal, or there are fewer than two

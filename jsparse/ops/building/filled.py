@@ -31,7 +31,7 @@ def eye(
 
     Args:
         m: the number of columns, by default n.
-        k: the diagonal: 0 for the main one, above it positive, below it negative.
+        k: 0 for the main diagonal, positive for diagonals above it, negative for diagonals below it.
         dtype: by default JAX's float.
         format: by default csr (dcsr if there are many more rows than entries).
 
@@ -88,8 +88,8 @@ def full(
     layout = None if format is None else Format.plain(format, len(sizes))
     if layout is None or not layout.is_dense:
         raise PatternError(
-            f"Expected a value of jsparse.full that is 0 where nothing is stored, but got {fill_value:.4g}, which "
-            f"would be stored for every element of shape {shorten(sizes)}. Write jnp.full(shape, x), "
+            "Expected the value 0 for jsparse.full in a format that does not store every element, but got "
+            f"{fill_value:.4g} for shape {shorten(sizes)}. Write jnp.full(shape, x), "
             f'jsparse.full(shape, x, format="dense"), or jsparse.SparseTensor(jnp.full(P.nse, x), P) for a pattern P.'
         )
     check_bytes(sizes, float_or(kind), "the values of all elements", "Ask for fewer.")
@@ -130,9 +130,9 @@ def full_like(A: SparseTensor, fill_value: complex, dtype: DTypeLike | None = No
     """
     if fill_value and not A.format.is_dense:
         raise PatternError(
-            f"Expected a value of jsparse.full_like that is 0 where nothing is stored, but got {fill_value:.4g}. For "
-            f"the stored entries write A.with_values(jnp.full_like(A.values, x)), for all "
-            f"elements jnp.full(A.shape, x)."
+            "Expected fill_value 0 in jsparse.full_like, because A does not store every element, but got "
+            f"{fill_value:.4g}. For the stored entries write A.with_values(jnp.full_like(A.values, x)), and for all "
+            "elements jnp.full(A.shape, x)."
         )
     kind = A.dtype if dtype is None else float_or(dtype)
     return A.with_values(jnp.full(A.values.shape, fill_value, kind))
@@ -145,7 +145,7 @@ def ones_like(A: SparseTensor | PatternLike, dtype: DTypeLike | None = None) -> 
         >>> jsparse.ones_like(jsparse.ones((2, 3), format="dense")).nse
         6
 
-    Of a pattern, make the tensor of ones at its entries, by default integers.
+    For a pattern, the result has ones at its entries, by default integers.
     """
     if not isinstance(A, SparseTensor):
         return asarray(A, dtype=dtype)
@@ -162,7 +162,7 @@ def _constant(
     pattern, built = Pattern.from_rows(rows, shape, layout)
     check_bytes((pattern.nse,), kind, "the values of all slots", "Use a format with fewer dense levels.")
     if isinstance(jnp.zeros(()), jax.core.Tracer) and entries in (0, pattern.nse):
-        # The program computes the values, so they are no constant in it.
+        # The program computes the values, so they are not constants in it.
         return SparseTensor(jnp.full(pattern.nse, value if entries else 0, kind), pattern)
     values = np.full(built.count, value, kind)
     return SparseTensor(on_device(built.sum_per_slot(values) if built.count else np.zeros(pattern.nse, kind)), pattern)

@@ -50,7 +50,7 @@ def random(
         >>> jsparse.random(key, (10**6, 10**6), nse=100, sampler=jax.random.normal)
 
     Args:
-        key: a key of jax.random.
+        key: a `jax.random` key.
         nse: the number of stored entries.
         density: in place of `nse`, the number of stored entries relative to all elements, from 0 to 1.
         dtype: the dtype of the values, by default JAX's float.
@@ -83,7 +83,7 @@ def _random(
     )
     if values.shape != (count,):
         raise ShapeError(
-            f"Expected the sampler to give values of shape ({count},), as it was asked, but got {values.shape}."
+            f"Expected the sampler to return values of the requested shape ({count},), but got {values.shape}."
         )
     if not sizes:
         return SparseTensor(values.astype(dtype) if count else jnp.zeros(1, dtype), Pattern._of_valid((), layout, ()))
@@ -110,8 +110,8 @@ def _count(sizes: tuple[int, ...], nse: int | None, density: float | None) -> in
     count = as_integer(nse, "nse= of jsparse.random")
     if not 0 <= count <= total:
         raise ShapeError(
-            f"Expected nse= from 0 to {shorten(total)}, the elements of a tensor of shape {shorten(sizes)}, but "
-            f"got {shorten(count)}."
+            f"Expected nse= from 0 to {shorten(total)}, the number of elements in shape {shorten(sizes)}, but got "
+            f"{shorten(count)}."
         )
     return count
 

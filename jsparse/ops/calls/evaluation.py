@@ -1,4 +1,4 @@
-"""Evaluates a call at many points at once, with functions of JAX.
+"""Evaluates a call at many points at once, with JAX functions.
 
 Operands are arrays with an element for each point. An operand that is absent at a point (`support`) has the value 0
 there. Products with it, and its powers, are 0 there whatever the other factors are.

@@ -124,7 +124,7 @@ def operands_of(
     Args:
         shape: the target's shape, if the caller gave it.
 
-    Raises DTypeError or LeafError for an operand that is no tensor, ShapeError if ranks or sizes do not agree.
+    Raises DTypeError or LeafError for an operand that is not a tensor, ShapeError if ranks or sizes do not agree.
     """
     found, target = [], statement.target
     for access in statement.read():

@@ -69,8 +69,8 @@ class Supports:
         patterns = sorted(self.patterns(call) - everywhere)
         if len(patterns) > MOST:
             raise NotYetSupportedError(
-                f"A call takes at most {MOST} sparse operands with entries of their own, but '{call}' has "
-                f"{len(patterns)}. Compute a part of it in a statement before."
+                f"A call takes at most {MOST} sparse operands with their own entries, but '{call}' has "
+                f"{len(patterns)}. Compute part of it in an earlier statement."
             )
         return smallest_sets(patterns, lambda stored: self._call(call, stored | everywhere))
 

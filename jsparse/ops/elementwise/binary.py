@@ -55,8 +55,8 @@ def clip(A: TensorLike, min: TensorLike | None = None, max: TensorLike | None = 
 
         >>> jsparse.clip(A, -1, 1)
 
-    Entries that are not stored stay 0. Raises PatternError if the interval is not known to contain 0, since these zeros
-    would be replaced: write `A.map(jnp.clip, min, max)` for stored entries only.
+    Entries that are not stored stay 0. Raises PatternError if the interval is not known to contain 0, because these
+    zeros would be replaced: write `A.map(jnp.clip, min, max)` for stored entries only.
 
     Shape and pattern stay, and dtypes promote as in jnp.clip. If a bound is an array of the shape of A, the
     result is an array.
@@ -89,7 +89,7 @@ def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | No
     """
     if y is None:
         raise DTypeError(
-            "Expected x and y in jsparse.where(condition, x, y). For the coordinates at which a condition holds write "
+            "Expected x and y in jsparse.where(condition, x, y). For the coordinates at which a condition holds, write "
             "jsparse.nonzero(condition)."
         )
     advice = "Pass a SparseTensor or a known 0 as y, or write condition.map(jnp.where, x, y) for its stored entries. "
@@ -106,7 +106,7 @@ def power(tensor: TensorLike, exponent: TensorLike) -> SparseTensor | jax.Array:
         >>> A**2
         >>> A**-0.5  # of stored entries only, as in the normalization of an adjacency matrix
 
-    Dtypes promote as in jnp. Raises PatternError for p = 0, since 0 ** 0 is 1 and the result would be dense, for NaN,
+    Dtypes promote as in jnp. Raises PatternError for p = 0, because 0 ** 0 is 1 and the result would be dense, for NaN,
     and for a traced p, which may be 0: for stored entries only write `A.map(jnp.power, p)`. Raises PatternError, too,
     if the exponent is a tensor with other entries, or an array that is smaller than the result.
     """
@@ -124,7 +124,7 @@ def power(tensor: TensorLike, exponent: TensorLike) -> SparseTensor | jax.Array:
 
 
 def _has_sign(exponent: TensorLike) -> bool:
-    """Whether an exponent is known to be positive, so that 0 stays 0, or negative, so that it is of stored entries."""
+    """Whether an exponent is known to be positive, so that 0 stays 0, or negative, so only stored entries count."""
     if not isinstance(exponent, int | float | np.number | np.ndarray | jax.Array):
         return False
     number = number_or_unknown(exponent)

@@ -27,9 +27,9 @@ def add(a: TensorLike, b: TensorLike, *, nse: int | None = None) -> SparseTensor
 
         >>> total, _ = jax.lax.scan(lambda C, A: (jsparse.add(C, A, nse=C.nse), None), C, stacked)
 
-    The sum of two SparseTensors has the union of their patterns. With `nse` the sum keeps the format of the
-    operands if they share one, and a transposed index (a second order of the entries) if `a` has one. So the
-    carry C of a loop keeps its type if the loop adds to C with `nse=C.nse`.
+    The sum of two SparseTensors has the union of their patterns. With `nse` the sum keeps the format of the operands if
+    they share one, and a transposed index (a second order of the entries) if `a` has one. The carry C of a loop
+    therefore keeps its type if the loop adds to C with `nse=C.nse`.
 
     Args:
         a, b: SparseTensors, arrays and numbers.
@@ -92,8 +92,8 @@ def _combine_with_capacity(
         result = combine(a, b)
         if not isinstance(result, SparseTensor):
             raise PatternError(
-                f"Expected a sparse result of a {symbol} b for nse=, which is a capacity, but it is dense. Leave nse= "
-                f"out."
+                f"Expected a sparse result of a {symbol} b for nse=, which is a capacity, but the result is dense. "
+                "Leave out nse=."
             )
     return _with_capacity(result, a, nse)
 

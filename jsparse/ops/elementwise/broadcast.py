@@ -36,9 +36,9 @@ def broadcast_multiply(
         tensor = lhs if isinstance(lhs, SparseTensor) else rhs
         whole = shorten(shape)
         raise PatternError(
-            f"Expected A {symbol} x to repeat no dimension of A, of shape {shorten(tensor.shape)}, or x to have "
-            f"as many elements as the product, of shape {whole}, which would be a dense array. To store the "
-            f"entries that are repeated write jsparse.broadcast_to(A, {whole}) {symbol} x, which is sparse."
+            f"Expected A {symbol} x not to repeat dimensions of A, of shape {shorten(tensor.shape)}, unless x has all "
+            f"elements of the product, of shape {whole}, which would be a dense array. To store the repeated entries, "
+            f"write jsparse.broadcast_to(A, {whole}) {symbol} x, which is sparse."
         )
     target, (a, b), tensors = _align_operands(shape, lhs, rhs)
     statement = Statement(target, (Product(1, (a, b)),))
@@ -60,7 +60,7 @@ def broadcast_add(
     if not ((_is_kept(lhs, shape) and _is_kept(rhs, shape)) or _is_held(shape, lhs, rhs)):
         both = isinstance(lhs, SparseTensor) and isinstance(rhs, SparseTensor)
         repeated = f"jsparse.broadcast_to(A, {shorten(shape)}) {symbol} B"
-        advice = f"To store the entries that are repeated write {repeated}. " if both else ""
+        advice = f"To store the repeated entries, write {repeated}. " if both else ""
         raise dense_background(f"A {symbol} {'B' if both else 'x'}", None, advice, shape)
     target, (a, b), tensors = _align_operands(shape, lhs, rhs)
     sign = 1 if symbol == "+" else -1

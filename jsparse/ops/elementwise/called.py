@@ -150,7 +150,7 @@ def _supports(function: str, keys: tuple[int | None, ...], others: tuple[Backgro
 
 @lru_cache(maxsize=1024)
 def _background(function: str, arguments: tuple[Background, ...]) -> Background:
-    """Compute what is known of the value of a function at a point, from what is known of its arguments there."""
+    """Compute the known properties of a function's value at a point from those of its arguments at the point."""
     return background(function, arguments, partial(of_numbers, function))
 
 
@@ -160,8 +160,8 @@ def _check_integers(what: str, operands: Sequence[Any]) -> None:
         dtype = x.dtype if isinstance(x, SparseTensor) else jnp.result_type(_operand(x, what))
         if dtype.kind not in "biu":
             raise DTypeError(
-                f"Expected operands of {what} that are bool or integers, but one is {dtype}. Compare it first, as in "
-                f"A > 0, or cast it by A.astype(int)."
+                f"Expected operands of {what} that are bool or integers, but one is {dtype}. Compare it first, as in A "
+                "> 0, or cast it with A.astype(int)."
             )
 
 
@@ -177,7 +177,7 @@ def _cause(given: Sequence[SparseTensor | Array], numbers: Sequence[Background])
 def number_or_unknown(x: Any) -> Background:
     """Return the number if an operand is a known number; UNKNOWN for any other operand."""
     if isinstance(x, int | float | complex):
-        return check_python_int(x, "a number beside a SparseTensor") if type(x) is int else x
+        return check_python_int(x, "a number together with a SparseTensor") if type(x) is int else x
     if isinstance(x, jax.core.Tracer) or np.size(x) != 1:
         return UNKNOWN
     number = np.asarray(x).item()

@@ -30,7 +30,7 @@ def equal(A: TensorLike, x: TensorLike) -> SparseTensor | jax.Array:
 
         >>> jsparse.equal(A, 2.0)
 
-    The operator `==` does the same for a number or an array, but two tensors are `==` if they are one object.
+    The operator `==` does the same for a number or an array, but two tensors are `==` only if they are the same object.
 
     The result has the shape of A. It is an array if x is an array of that shape. Raises PatternError if the result
     would be True where A stores nothing, or if that is not known.
@@ -112,7 +112,7 @@ def allclose(
     one, other = _operands("allclose", A, B)
     if np.shape(one) != np.shape(other):
         raise ShapeError(
-            f"Expected operands of jsparse.allclose of one shape, but got {shorten(np.shape(one))} and "
+            f"Expected operands of jsparse.allclose with the same shape, but got {shorten(np.shape(one))} and "
             f"{shorten(np.shape(other))}."
         )
     if not isinstance(one, SparseTensor) or not isinstance(other, SparseTensor):

@@ -19,8 +19,8 @@ def astype(self: SparseTensor, dtype: DTypeLike, /, *, copy: bool = True) -> Spa
         >>> jsparse.astype(A, "bfloat16").dtype
         dtype(bfloat16)
 
-    `copy` exists for the array API, and has no effect, since values are immutable. Raises DTypeError if `dtype` is not
-    a dtype of numbers.
+    `copy` exists for the array API, and has no effect, because values are immutable. Raises DTypeError if `dtype` is
+    not a dtype of numbers.
     """
     return self.astype(dtype)
 

@@ -1,7 +1,7 @@
 """The functions of the table (`jsparse/notation/functions.py`) for sparse tensors, by name: `functions.tanh`.
 
 Functions of one argument map the stored entries only. Functions that are 0 at 0 agree with JAX's function of the dense
-array. All others do not, since entries that are not stored stay 0. Functions of two arguments have numpy's meaning
+array. All others do not, because entries that are not stored stay 0. Functions of two arguments have numpy's meaning
 (`called.py`).
 """
 
@@ -61,8 +61,8 @@ def _of_entries(row: Function, name: str) -> Callable[..., Any]:
         >>> jsparse.{name}(A)
 
     Args:
-        A: a SparseTensor of any shape and format; an array is passed to the function of JAX itself.
-        args, options: the other arguments of the function of this name in JAX, numbers or flags.
+        A: a SparseTensor of any shape and format. An array is passed to JAX's own function.
+        args, options: the other arguments of JAX's function of this name, numbers or flags.
 
     Returns a SparseTensor with the pattern and the shape of A, and the dtype that JAX's function returns. The result is
     differentiable in the values of A. Raises LeafError if the leaves of A do not fit its pattern, and TypeError as JAX
@@ -80,7 +80,7 @@ def _of_two(row: Function, name: str) -> Callable[..., Any]:
     rest = (
         "The result of two SparseTensors is a SparseTensor of the entries where it may differ from 0."
         if row.is_zero_at_zero
-        else "The function is not 0 at two zeros: the result is an array, and an operand must be an array of its shape."
+        else "The function is not 0 if x and y are 0. The result is an array, and one operand must be an array like it."
     )
     dtypes = " Raises\n    DTypeError for operands that are neither bool nor integers." if row.takes_integers else ""
     apply_to_two.__doc__ = f"""Compute {row.formula}, for the elements x of A and y of B. Elements not stored are 0.

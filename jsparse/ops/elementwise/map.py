@@ -72,8 +72,7 @@ def value_operands(what: str, *operands: Any) -> list[Any]:
             if not on_one_pattern(first, x):
                 raise PatternError(
                     f"Expected the tensors of {what} to have the same stored entries, in one format, but got {first!r} "
-                    f"and {x!r}. Take values on the entries of A by B.restrict(A), or on the entries of both by "
-                    f"restricting to A + B."
+                    f"and {x!r}. Write B.restrict(A) for values on the entries of A, or restrict both tensors to A + B."
                 )
         values.append(x.values)
     return values
@@ -88,7 +87,7 @@ def _at_entries(what: str, tensor: SparseTensor, x: Any) -> jax.Array:
     if array.ndim > tensor.ndim or any(size not in (1, whole) for size, whole in sizes):
         raise ShapeError(
             f"Expected the arrays of {what} to broadcast to the shape {shorten(tensor.shape)} of the tensor, but got "
-            f"{shorten(array.shape)}. Numbers for the stored entries are a tensor, A.with_values(x)."
+            f"{shorten(array.shape)}. To pass numbers for the stored entries, write A.with_values(x)."
         )
     return elements_at_slots(what, tensor, array)
 

@@ -66,7 +66,7 @@ def absolute(self: SparseTensor) -> SparseTensor:
 
 
 def conj(self: SparseTensor) -> SparseTensor:
-    """Conjugate each entry. A real tensor is returned as it is.
+    """Conjugate each entry. A real tensor is returned unchanged.
 
     >>> A.conj() is A
     True
@@ -93,8 +93,9 @@ def matmul(lhs: TensorLike, rhs: TensorLike) -> SparseTensor | jax.Array:
     left, right = lhs.shape[-1], rhs.shape[-2 if rhs.ndim > 1 else -1]
     if left != right:
         raise ShapeError(
-            f"Expected the last dimension of the left operand of @ and the {'second last' if rhs.ndim > 1 else 'only'} "
-            f"of the right one to agree, but got {left} and {right}, of shapes {lhs.shape} and {rhs.shape}."
+            "Expected the last dimension of the left operand of @ and the "
+            f"{'second to last' if rhs.ndim > 1 else 'only'} dimension of the right operand to agree, but got {left} "
+            f"and {right}, of shapes {lhs.shape} and {rhs.shape}."
         )
     return einsum(_matmul_subscripts(lhs.shape, rhs.shape), lhs, rhs)
 

@@ -1,7 +1,7 @@
 """The indirect Einsum of a product with one operand of slots: a statement over arrays alone.
 
 A tensor in `ell`, `group_coo`, `block_group_coo` or `hyb` is an array V of slots and, for each dimension, a table of
-the coordinates of the slots. Of such a statement Insum (Won et al., 2026) makes one kernel:
+the coordinates of the slots. Insum (Won et al., 2026) makes one kernel from such a statement:
 
     C[i, k] = A[i, j] * B[j, k]        is        C[rows[p], k] += V[p, q] * B[cols[p, q], k]
 
@@ -33,7 +33,7 @@ IndirectStatement: TypeAlias = tuple[str, dict[str, Array]]
 
 
 def indirect_statement(planned: Planned, given: Mapping[str, object]) -> IndirectStatement | None:
-    """Make the indirect Einsum of a planned product; None if it is no product of one operand of slots and of arrays.
+    """Make the indirect Einsum of a planned product; None if it is not a product of one operand of slots and of arrays.
 
     `given` are the tensors of a statement as the caller passed them. By `+=`, a composed one is planned as a plain one.
     """
@@ -57,7 +57,7 @@ def indirect_statement(planned: Planned, given: Mapping[str, object]) -> Indirec
     if [part.has_slots for part in tensor.pattern.parts] != [True]:
         return None
     taken = {*operands, sparse[0].tensor, target.tensor, *statement.variables()}
-    # Powers, and operands behind the last letter, have names that are no identifiers.
+    # Powers, and operands after the last letter, have names that are not identifiers.
     names = {x: x if x.isidentifier() else _fresh("X", taken) for x in (*operands, target.tensor)}
     others = [access for access in (target, *factors) if access is not sparse[0]]
     values, used, arrays = _in_slots(tensor, sparse[0], {v for x in others for v in x.variables()}, taken)
@@ -71,7 +71,7 @@ def indirect_statement(planned: Planned, given: Mapping[str, object]) -> Indirec
 
 
 def _fresh(name: str, taken: set[str]) -> str:
-    """Take a name that is not taken: this one, or one with a number behind it."""
+    """Take a name that is not taken: this name, or this name followed by a number."""
     fresh = next(x for x in chain([name], (f"{name}{n}" for n in count(2))) if x not in taken)
     taken.add(fresh)
     return fresh
@@ -120,7 +120,7 @@ def _axes(part: Part, variables: Sequence[IndexVar], taken: set[str]) -> tuple[t
 def _tables(
     part: Part, shape: tuple[int, ...], axes: tuple[IndexVar, ...], sizes: Sequence[int], inner: Sequence[IndexVar]
 ) -> Iterator[tuple[tuple[IndexVar, ...], np.ndarray]]:
-    """Yield the coordinates of slots in each dimension, -1 in padding, behind the index variables of the axes."""
+    """Yield the coordinates of slots in each dimension, -1 in padding, after the index variables of the axes."""
     assert isinstance(part.pattern, Pattern)
     blocks = part.format.blocks
     *outer, numbers = part.pattern.rows()

@@ -20,7 +20,8 @@ from jsparse.formats import Pattern
 from jsparse.notation import IndexVar
 from jsparse.ops.indexing.matches import joint_keys
 
-LARGEST = 1 << 24  # the most tuples of a relation, so that a count takes seconds and some hundred megabytes at most
+# the maximum number of tuples of a relation, so that a count takes seconds and some hundred megabytes at most
+LARGEST = 1 << 24
 
 SPREAD = 16  # a table is quicker than a sort if it has at most this many numbers for each tuple
 

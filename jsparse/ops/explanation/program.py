@@ -61,7 +61,7 @@ class ProgramExplanation:
 
     @property
     def indirect(self) -> None:
-        """None: a program is no single product (see `Explanation.indirect`)."""
+        """None: a program is not a single product (see `Explanation.indirect`)."""
         return None
 
     @property
@@ -87,7 +87,7 @@ class ProgramExplanation:
 
     @property
     def _exchange_summary(self) -> str:
-        """What devices exchange."""
+        """The data that devices exchange."""
         if not self.exchanges:
             return ""
         names = [name for name, _ in self.exchanges]

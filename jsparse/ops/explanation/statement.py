@@ -145,7 +145,7 @@ def _kernels(planned: Planned) -> Iterator[ExplainedKernel]:
                 yield from _of_sum(instruction, number, values, formats)
             case Convert(value, _, cost):
                 access = _access(planned, number)
-                title = f"{access} sorted anew: converted"
+                title = f"{access} sorted again: converted"
                 yield _explain_move(title, access, formats[value], formats[number], cost)
             case MoveValues(value, conversion, reason):
                 access = planned.names[value] if value < first else "the result"
@@ -162,7 +162,7 @@ def _access(planned: Planned, number: int) -> str:
 
 
 def _explain_move(title: str, access: str, given: str, to: str, cost: float, reason: str = "") -> ExplainedKernel:
-    title = f"{title} from {given} to {to}{reason and f', since {reason}'}"
+    title = f"{title} from {given} to {to}{reason and f', because {reason}'}"
     return ExplainedKernel(title, None, formats=((access, given), (access, to)), price=cost)
 
 

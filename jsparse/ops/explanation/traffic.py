@@ -198,7 +198,7 @@ def _entries(problem: Problem, number: int, pattern: AnyPattern) -> int:
 
 
 def operand_bytes(problem: Problem, patterns: Sequence[AnyPattern]) -> Iterator[tuple[str, int]]:
-    """Yield (name, bytes) for each operand. Of a dense operand, include only elements at coordinates of entries."""
+    """Yield (name, bytes) for each operand. For a dense operand, include only elements at coordinates of entries."""
     types = {tensor.name: tensor for tensor in problem.operands}
     for statement in problem.statements:
         for access in dict.fromkeys(statement.reads):

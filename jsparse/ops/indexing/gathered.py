@@ -37,7 +37,7 @@ def take_elements(array: np.ndarray, positions: Positions) -> np.ndarray:
 
 
 def concatenate_ranges(first: np.ndarray, counts: np.ndarray, backwards: bool) -> np.ndarray:
-    """Concatenate ranges of integers. Range n has the `counts[n]` integers from `first[n]` on.
+    """Concatenate ranges of integers. Range n has the `counts[n]` integers that start at `first[n]`.
 
     Args:
         backwards: whether each range is in descending order, so that it ends with `first[n]`.

@@ -98,7 +98,9 @@ def take(
     table: Any = jnp.asarray(indices) if is_traced else np.asarray(indices)
     table = table if table.size or is_traced else table.astype(np.int64)  # numpy reads an empty list as floats
     if not jnp.issubdtype(table.dtype, jnp.integer):
-        raise DTypeError(f"Expected indices of A.take to be integers, but got {table.dtype}. Index by a mask: A[mask].")
+        raise DTypeError(
+            f"Expected indices of A.take to be integers, but got {table.dtype}. To select with a mask, write A[mask]."
+        )
     item = table if is_traced or table.ndim else int(table)
     return select(self, read_index((*[slice(None)] * dim, item), self.shape), nse)
 
@@ -127,7 +129,7 @@ def take_along_axis(self: SparseTensor, indices: ArrayLike, axis: int = -1) -> j
     wanted = tuple(n if dim == at else size for dim, (n, size) in enumerate(zip(table.shape, self.shape, strict=False)))
     if table.ndim != self.ndim or any(n not in (size, 1) for n, size in zip(table.shape, wanted, strict=True)):
         raise ShapeError(
-            f"Expected indices of jsparse.take_along_axis of shape {shorten(self.shape)} but for axis {axis}, or "
+            f"Expected indices of jsparse.take_along_axis of shape {shorten(self.shape)} except along axis {axis}, or "
             f"with sizes of 1, but got {shorten(table.shape)}."
         )
     size = self.shape[at]
@@ -151,8 +153,8 @@ def _axis(axis: int | None, ndim: int) -> int:
         return 0
     if axis is None:
         raise ShapeError(
-            f"Expected axis= of A.take, a dimension of a tensor that has {ndim}. For elements of the flattened tensor "
-            f"write A.at_coords(np.unravel_index(indices, A.shape))."
+            f"Expected axis= of A.take for a tensor with {ndim} dimensions. For elements of the flattened tensor, "
+            "write A.at_coords(np.unravel_index(indices, A.shape))."
         )
     try:
         dim = operator.index(axis)
@@ -169,7 +171,7 @@ _POINTS = 1 << 16  # the points of a mask that are looked up at a time
 def elements_of_mask(tensor: SparseTensor, mask: Any) -> jax.Array | None:
     """Return the elements of a known tensor where an array of bools of its shape is True, in row-major order.
 
-    The mask is read in parts, since the coordinates of all its points would take much more memory than the elements.
+    The mask is read in parts, because the coordinates of all its points would take much more memory than the elements.
     Returns None for anything but such a mask, and for tensors that are not known.
     """
     if not isinstance(mask, np.ndarray | jax.Array) or isinstance(mask, jax.core.Tracer):
@@ -198,7 +200,7 @@ def elements_where(tensor: PatternLike, mask: SparseTensor) -> jax.Array:
     check_leaves(mask, "the mask in A[mask]")
     if mask.shape != tensor.shape:
         raise ShapeError(
-            f"Expected a mask of the shape {shorten(tensor.shape)} of the tensor, but got {shorten(mask.shape)}."
+            f"Expected a mask with the tensor's shape {shorten(tensor.shape)}, but got {shorten(mask.shape)}."
         )
     if mask.dtype != np.bool_:
         raise DTypeError(
@@ -207,8 +209,8 @@ def elements_where(tensor: PatternLike, mask: SparseTensor) -> jax.Array:
         )
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(mask)):
         raise PatternError(
-            "Expected a mask that is known, since the number of its True entries is the length of the result, but it "
-            "is traced. Multiply by it, A * mask, or index outside jit."
+            "Expected a known mask, because the number of its True entries is the length of the result, but it is "
+            "traced. Multiply by it, A * mask, or index outside jit."
         )
     mask = mask.static()
     assert isinstance(mask.pattern, Pattern)

@@ -28,7 +28,7 @@ class Index:
     """A parsed index: its selection, and the dimensions of the result in order.
 
     Attributes:
-        empty_axis: a dimension of size 1 that is to be cut to size 0, since the index contains False; or None.
+        empty_axis: a dimension of size 1 that will be cut to size 0, because the index contains False; or None.
     """
 
     selection: Selection
@@ -145,8 +145,8 @@ def _array(item: Any) -> Array:
     check_constant(array.shape, "an array of indices")
     if array.dtype == np.bool_ and traced:
         raise ShapeError(
-            "Expected a mask that is known, since the number of its True elements decides the result's shape, but it "
-            "is traced. Multiply by it, A * mask, or index outside jit."
+            "Expected a known mask, because the number of its True elements decides the result's shape, but it is "
+            "traced. Multiply by it, A * mask, or index outside jit."
         )
     if not array.size and isinstance(item, list | tuple):
         return array.astype(np.int64)  # numpy, too, reads an empty list as integers
@@ -223,7 +223,7 @@ def _align_tables(tables: dict[int, Any], truths: Sequence[bool]) -> tuple[dict[
         common = np.broadcast_shapes(*shapes)
     except ValueError as error:
         raise ShapeError(f"Expected arrays of indices whose shapes broadcast, but got {shorten(shapes)}.") from error
-    if not all(truths):  # a table with one point has none beside False
+    if not all(truths):  # a table with one point has only False
         is_traced = {dim: isinstance(table, jax.core.Tracer) for dim, table in tables.items()}
         return {d: (jnp if is_traced[d] else np).broadcast_to(x, common) for d, x in tables.items()}, common
     return {dim: x.reshape((*[1] * (len(common) - x.ndim), *x.shape)) for dim, x in tables.items()}, common

@@ -1,4 +1,4 @@
-"""Finds equal integers in two arrays, such as the keys of entries and the keys of the points that are looked for."""
+"""Finds equal integers in two arrays, such as the keys of entries and the keys of points to look up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several index tables on static patterns: tables that vary together, and groups that share no axis, as of `np.ix_`.
+"""Several index tables on static patterns: tables that vary together, and groups with no shared axis, as from `np.ix_`.
 
 The groups select one after the other: rows, then columns. First every group selects its distinct points, which leaves
 at most the entries of the pattern. Then points that a group lists several times are repeated, which leaves at most the

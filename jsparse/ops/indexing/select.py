@@ -91,8 +91,8 @@ def _apply_selection(tensor: SparseTensor, selection: Selection, nse: int | None
         selected = _select_statically(tensor, tensor.pattern, selection)
         if nse is not None and selected.nse > nse:
             raise PatternError(
-                f"Expected nse= of at least {selected.nse:,}, the slots that are selected from {describe(tensor)}, but "
-                f"got nse={nse:,}. Pass more, or leave it out."
+                f"Expected nse= of at least {selected.nse:,}, the number of slots that are selected from "
+                f"{describe(tensor)}, but got nse={nse:,}. Pass a larger number, or leave it out."
             )
         return selected
     slices, selected = selection.of_slices(), tensor
@@ -143,7 +143,7 @@ def _select_in_storage_order(
 
     Args:
         sizes: the shape of the result.
-        whole: for each dimension, whether all coordinates stay as they are.
+        whole: for each dimension, whether all coordinates stay unchanged.
     """
     source = tensor.pattern
     assert isinstance(source, DynamicPattern)

@@ -1,4 +1,4 @@
-"""What an index selects: slices and integers select in some dimensions, index tables in all other dimensions.
+"""The selection that an index describes: slices and integers in some dimensions, index tables in all others.
 
 A `Selector` holds the coordinates that an index selects in one dimension, and the new coordinate of each of them.
 """
@@ -42,7 +42,7 @@ class Strided:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every coordinate stays as it is."""
+        """Whether every coordinate stays unchanged."""
         return self.size == self.extent and self.step > 0
 
     @property
@@ -99,7 +99,7 @@ class Listed:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every coordinate is known to stay as it is. The result is False, since no element is examined."""
+        """Whether every coordinate is known to stay as it is. The result is False, because no element is examined."""
         return False
 
     @lazy
@@ -150,7 +150,7 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """What an index selects from a tensor. Dimensions that None adds to the result are left out.
+    """The selection that an index makes from a tensor. Dimensions that None adds to the result are left out.
 
     Attributes:
         extents: the tensor's shape.

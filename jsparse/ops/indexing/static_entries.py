@@ -109,7 +109,7 @@ class _LevelSelection:
     def _to_segments(
         self, pointers: np.ndarray, columns: dict[int, np.ndarray], selectors: Mapping[int, Selector]
     ) -> None:
-        """Select positions in a chain of levels with coordinates. What slices select is sorted by new coordinates."""
+        """Select positions in a chain of levels with coordinates. Entries in slices are sorted by new coordinates."""
         above = self.positions
         parents = None if isinstance(above, slice) else as_array(above, self.dtype)
         if isinstance(above, slice):

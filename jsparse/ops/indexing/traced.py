@@ -182,7 +182,7 @@ def _slot_bound(tensor: SparseTensor, selection: Selection) -> int:
     why = "are traced" if not selection.is_known else "repeat coordinates of a tensor with a dynamic pattern"
     raise PatternError(
         f"Expected nse=, the capacity of the result, for a selection from {describe(tensor)} by arrays of indices that "
-        f"{why}, since its number of entries is known at run time only. Write A.take(indices, axis, nse=...)."
+        f"{why}, because its number of entries is known only at run time. Write A.take(indices, axis, nse=...)."
     )
 
 

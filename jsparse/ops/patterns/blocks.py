@@ -87,7 +87,7 @@ def random_blocks(
     Each row of blocks has exactly `per_row` blocks, and every set of that many blocks is equally likely.
 
     Args:
-        key: a key of jax.random, known while tracing.
+        key: a `jax.random` key that is known while tracing.
         block: the size of a block, 1 or more. The last block is smaller if `block` does not divide n or m.
         per_row: the number of blocks in a row, at most ⌈m / block⌉.
         m: the number of columns, by default n.

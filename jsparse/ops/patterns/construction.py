@@ -45,7 +45,7 @@ def row_numbers(rows: int) -> np.ndarray:
 
 
 def as_count(x: int, name: str, what: str, least: int = 0) -> int:
-    """Convert an argument to an integer. Raises ShapeError if it is no known integer, or less than `least`."""
+    """Convert an argument to an integer. Raises ShapeError if it is not a known integer, or less than `least`."""
     count = as_integer(x, f"{name} of jsparse.pattern.{what}")
     if count < least:
         raise ShapeError(f"Expected {name} of jsparse.pattern.{what} to be {least} or more, but got {shorten(count)}.")
@@ -73,8 +73,8 @@ def layout_of(what: str, format: FormatLike | None, ndim: int) -> Format | Compo
     """The format that an argument denotes, by default csr or csf. Raises FormatError if it denotes none."""
     if is_auto(format):
         raise FormatError(
-            f"Expected a format in jsparse.pattern.{what}, but got 'auto', which chooses by the products of a tensor. "
-            "Leave it out, and convert a tensor A on this pattern: jsparse.asarray(A, format='auto')."
+            f"Expected a format in jsparse.pattern.{what}, but got 'auto', which chooses a format for the products of "
+            "a tensor. Leave it out, and convert a tensor A on this pattern: jsparse.asarray(A, format='auto')."
         )
     return default_format(ndim) if format is None else Format.of(format, ndim)
 
@@ -95,5 +95,5 @@ def exactly(what: str, rows: list[np.ndarray], shape: tuple[int, ...], layout: F
             return pattern
     raise FormatError(
         f"Expected a format that stores the {count:,} entries of jsparse.pattern.{what} and nothing else, but "
-        f"{shorten(layout)} stores others, too. Use csr or coo."
+        f"{shorten(layout)} also stores other entries. Use csr or coo."
     )

@@ -11,7 +11,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jsparse.base.arrays import host_array
-from jsparse.errors import DTypeError, PatternError, ShapeError, short_repr, shorten
+from jsparse.errors import DTypeError, PatternError, ShapeError, named_type, short_repr, shorten
 from jsparse.formats import Format, Pattern, default_format
 from jsparse.formats.build import check_nse
 from jsparse.formats.progressions import Progressions
@@ -61,8 +61,8 @@ def _tokens(tokens: Any, size: int) -> np.ndarray:
         count = as_count(tokens, "tokens", "global_")
         if count > size:
             raise ShapeError(
-                f"Expected at most {size:,} tokens in jsparse.pattern.global_, as many as there are rows and columns, "
-                f"but got {shorten(count)}."
+                f"Expected at most {size:,} tokens in jsparse.pattern.global_, the number of rows and columns, but got "
+                f"{shorten(count)}."
             )
         return row_numbers(count)
     indices = host_array(tokens, "the tokens of jsparse.pattern.global_ to be integers")
@@ -74,7 +74,7 @@ def _tokens(tokens: Any, size: int) -> np.ndarray:
     outside = (indices < 0) | (indices >= size)
     if outside.any():
         raise ShapeError(
-            f"Expected the tokens of jsparse.pattern.global_ to lie in [0, {size}), the rows that are columns, too, "
+            f"Expected the tokens of jsparse.pattern.global_ to lie in [0, {size}), the rows that are also columns, "
             f"but got {indices[outside][0]}."
         )
     return np.unique(indices.astype(np.int64))
@@ -124,7 +124,7 @@ def from_mask(mask: ArrayLike, *, format: FormatLike | None = None) -> Pattern:
     layout = layout_of("from_mask", format, array.ndim)
     rows = [row.astype(np.int64, copy=False) for row in np.nonzero(array)] if array.ndim else []
     if not array.ndim and not array:
-        raise PatternError("Expected a mask without dimensions to be True, since its pattern has one entry.")
+        raise PatternError("Expected a mask without dimensions to be True, because its pattern has one entry.")
     return exactly("from_mask", rows, array.shape, layout)
 
 
@@ -141,7 +141,7 @@ def from_blocks(mask: ArrayLike, block: int | tuple[int, int], *, format: Format
         format: by default bsr with these blocks. The format has to store these entries and nothing else.
 
     Raises PatternError for a traced mask, DTypeError for a mask that is sparse or holds no numbers, ShapeError for a
-    mask that is no matrix and for an invalid block, FormatError for an unsuitable format.
+    mask that is not a matrix and for an invalid block, FormatError for an unsuitable format.
     """
     array = _known_mask(mask, "from_blocks")
     pair = block if isinstance(block, Sequence) else (block, block)
@@ -168,7 +168,7 @@ def _known_mask(mask: ArrayLike, what: str) -> np.ndarray:
         )
     if is_sparse(mask):
         raise DTypeError(
-            f"Expected a dense mask for jsparse.pattern.{what}, but got a {type(mask).__name__}. Take the pattern "
-            "of a SparseTensor by A.pattern."
+            f"Expected a dense mask for jsparse.pattern.{what}, but got {named_type(mask)}. The pattern of a "
+            "SparseTensor is A.pattern."
         )
     return host_array(mask, f"the mask of jsparse.pattern.{what} to be an array of bools or numbers") != 0

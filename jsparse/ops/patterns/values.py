@@ -29,7 +29,7 @@ def astype(self: Pattern | DynamicPattern, dtype: DTypeLike) -> SparseTensor:
         >>> jsparse.pattern.causal(3).astype("float32").sum().item()
         6.0
 
-    Raises DTypeError if `dtype` is no dtype of numbers.
+    Raises DTypeError if `dtype` is not a dtype of numbers.
     """
     return of_ones(self, parse_dtype(dtype, "a dtype of numbers for astype"))
 

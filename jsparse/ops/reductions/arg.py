@@ -77,7 +77,7 @@ def _index_dtype(name: str, tensor: SparseTensor, reduced: Sequence[int]) -> np.
         return np.dtype(np.int32)
     if not jax.config.read("jax_enable_x64"):
         raise DTypeError(
-            f"Expected indices that int32 counts, but A.{name} runs over {size:,} elements. Reduce one axis, or set "
+            f"Expected indices that fit int32, but A.{name} runs over {size:,} elements. Reduce one axis, or set "
             "jax.config.update('jax_enable_x64', True)."
         )
     return np.dtype(np.int64)

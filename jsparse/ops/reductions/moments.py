@@ -1,7 +1,7 @@
 """`var` and `std`: of all elements, where entries that are not stored are 0, or of the stored entries.
 
-The squared distances from the mean are summed, since the mean of squares minus the square of the mean loses digits. If
-n of N elements are stored, each of the N - n other elements has the distance |m| from the mean m:
+The squared distances from the mean are summed, because the mean of squares minus the square of the mean loses digits.
+If n of N elements are stored, each of the N - n other elements has the distance |m| from the mean m:
 
     N · var = Σ |x - m|² over the stored x  +  (N - n) · |m|²
 """
@@ -98,7 +98,7 @@ def _square_of_difference(x: jax.Array, center: jax.Array) -> jax.Array:
 
 
 def _square(x: jax.Array) -> jax.Array:
-    """Compute |x|², also of complex numbers. No square root is taken, since its derivative at 0 would be NaN."""
+    """Compute |x|², also of complex numbers. No square root is taken, because its derivative at 0 would be NaN."""
     return jnp.real(x) ** 2 + jnp.imag(x) ** 2 if jnp.iscomplexobj(x) else x * x
 
 

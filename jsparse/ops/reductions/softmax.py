@@ -133,7 +133,7 @@ def logsumexp(A: TensorLike, axis: Axis = None, *, keepdims: bool = False) -> ja
 
 
 def _of_floats(name: str, tensor: SparseTensor, axis: Axis) -> tuple[SparseTensor, tuple[int, ...]]:
-    """Convert the values to floats, and composed tensors to plain ones if their values lie on no pattern.
+    """Convert the values to floats, and composed tensors to plain ones if their values are not stored on a pattern.
 
     Returns the tensor, and the dimensions over which the softmax sums.
     """

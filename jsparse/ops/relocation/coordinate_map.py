@@ -14,7 +14,7 @@ Rows = Sequence[Any]
 
 
 class CoordinateMap(ABC):
-    """A function of coordinates. Maps are immutable and hashable, since compiled programs are cached by them.
+    """A function of coordinates. Maps are immutable and hashable, because compiled programs are cached by them.
 
     Attributes:
         drops: whether the map gives negative coordinates to some entries. The result does not have these entries.

@@ -1,4 +1,4 @@
-"""Joins the index arrays of tensors whose entries need no sort, since one tensor's entries follow another's."""
+"""Joins the index arrays of tensors whose entries need no sort, because one tensor's entries follow another's."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from jsparse.convert.creation import as_sparse_operand
-from jsparse.errors import DTypeError, ShapeError, short_repr, shorten
+from jsparse.errors import DTypeError, ShapeError, named_type, short_repr, shorten
 from jsparse.tensor.leaves import with_sound_leaves
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor
 
@@ -23,8 +23,8 @@ def as_tensor(x: object, what: str) -> SparseTensor:
     x = as_sparse_operand(x, f"jsparse.{what}")
     if not isinstance(x, SparseTensor):
         raise DTypeError(
-            f"Expected a SparseTensor, BCOO, BCSR or scipy.sparse array for jsparse.{what}, but got a "
-            f"{type(x).__name__}. {_advice(x, what)}"
+            f"Expected a SparseTensor, BCOO, BCSR or scipy.sparse array for jsparse.{what}, but got "
+            f"{named_type(x)}. {_advice(x, what)}"
         )
     return with_sound_leaves(x, lambda: f"an operand of jsparse.{what}")
 
@@ -32,8 +32,8 @@ def as_tensor(x: object, what: str) -> SparseTensor:
 def _advice(x: Any, what: str) -> str:
     is_array = isinstance(x, np.ndarray | jax.Array)
     if is_array and what.startswith(("graph.", "nn.")) and x.shape[:-1] == (2,) and x.dtype.kind in "iu":
-        return "An edge_index, (2, edges), becomes a graph by jsparse.graph.from_edge_index(edge_index, nodes=n)."
-    return "Make one by jsparse.asarray(x), or use jax.numpy for dense arrays."
+        return "An edge_index, (2, edges), becomes a graph with jsparse.graph.from_edge_index(edge_index, nodes=n)."
+    return "Make one with jsparse.asarray(x), or use jax.numpy for dense arrays."
 
 
 def as_tensors(xs: Iterable[SparseLike], what: str) -> list[SparseTensor]:
@@ -42,7 +42,7 @@ def as_tensors(xs: Iterable[SparseLike], what: str) -> list[SparseTensor]:
     Raises ShapeError if there are no operands, DTypeError if `xs` is a single tensor or an operand is dense.
     """
     if isinstance(as_sparse_operand(xs, f"jsparse.{what}"), SparseTensor) or not isinstance(xs, Iterable):
-        raise DTypeError(f"Expected a sequence of tensors for jsparse.{what}, but got a {type(xs).__name__}.")
+        raise DTypeError(f"Expected a sequence of tensors for jsparse.{what}, but got {named_type(xs)}.")
     tensors = [as_tensor(x, what) for x in xs]
     if not tensors:
         raise ShapeError(f"Expected at least one tensor for jsparse.{what}, but got none.")

@@ -69,7 +69,7 @@ def relocate(tensors: Sequence[SparseTensor], relocation: Relocation) -> SparseT
     largest = max(one.largest for one in relocation.maps)
     if largest >= 2**63:
         raise ShapeError(
-            f"Expected positions that an int64 counts, but those of shape {shorten(relocation.shape)} reach "
+            f"Expected positions that fit int64, but positions in shape {shorten(relocation.shape)} reach "
             f"{float(largest):.3g}. Reshape in steps whose merged dimensions have fewer than 2**63 elements."
         )
     known = all(isinstance(tensor.pattern, Pattern) for tensor in tensors)

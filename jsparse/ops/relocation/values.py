@@ -34,7 +34,7 @@ def gather_blocks(
 ) -> jax.Array:
     """Gather blocks from several arrays of values. Blocks are indexed consecutively through all arrays.
 
-    Known values are gathered on the host, since XLA would compile a program for every length. Traced values are
+    Known values are gathered on the host, because XLA would compile a program for every length. Traced values are
     gathered by an einsum over the index relation of `gather`, whose derivative is the gather in the other direction.
 
     Args:

@@ -33,7 +33,7 @@ def transpose(self: SparseTensor, axes: Sequence[int] | None = None) -> SparseTe
 
 @of_any_array("permute_dims", jnp.permute_dims)
 def permute_dims(self: SparseTensor, /, axes: Sequence[int]) -> SparseTensor:
-    """Permute the dimensions: the array API's name of `transpose` with axes. See `transpose`.
+    """Permute the dimensions: the array API's name for `transpose` with axes. See `transpose`.
 
     >>> jsparse.permute_dims(A, (1, 0)).shape
     (800, 1000)
@@ -148,8 +148,8 @@ def moveaxis(a: SparseLike, source: int | Sequence[int], destination: int | Sequ
     targets = as_axes([destination] if not isinstance(destination, Sequence) else destination, tensor.ndim, "moveaxis")
     if len(sources) != len(targets):
         raise ShapeError(
-            f"Expected as many destinations as sources for jsparse.moveaxis, but got {len(sources)} sources and "
-            f"{len(targets)} destinations."
+            f"Expected the same number of sources and destinations for jsparse.moveaxis, but got {len(sources)} "
+            f"sources and {len(targets)} destinations."
         )
     order = [dim for dim in range(tensor.ndim) if dim not in sources]
     for target, dim in sorted(zip(targets, sources, strict=True)):

@@ -70,14 +70,14 @@ def cumulative_sum(
     """
     tensor = as_tensor(a, "cumulative_sum")
     if axis is None and tensor.ndim > 1:
-        raise ShapeError(f"Expected the axis of jsparse.cumulative_sum of a tensor of {tensor.ndim} dimensions.")
+        raise ShapeError(f"Expected axis= of jsparse.cumulative_sum for a tensor with {tensor.ndim} dimensions.")
     at = as_axis(-1 if axis is None else axis, tensor.ndim, "cumulative_sum")
     inner = tensor.format.trailing_dims
     if at not in inner or (include_initial and not tensor.format.is_dense):
         raise PatternError(
-            f"Expected an axis of jsparse.cumulative_sum that dense levels store at the end, but got {axis} of "
-            f"{tensor!r}: the running sums would be dense. Write jnp.cumsum(A.todense(), axis), or for the sums over "
-            f"all elements A.sum(axis)."
+            f"Expected an axis of jsparse.cumulative_sum that a trailing dense level stores, but got {axis} of "
+            f"{tensor!r}: the running sums would be dense. Write jnp.cumsum(A.todense(), axis), or A.sum(axis) for the "
+            "sums over all elements."
         )
     options: dict[str, Any] = {"dtype": dtype, "include_initial": include_initial}
     if tensor.format.is_dense:

@@ -40,8 +40,8 @@ def concatenate(
         axis: the dimension; None joins the `ravel` of each tensor.
         format: the format of the result, by default the format of the tensors if they share one, else the default.
 
-    Raises ShapeError for no tensors and for shapes that do not fit, DTypeError for dense arrays, FormatError for an
-    unsuitable format.
+    Raises ShapeError if there are no tensors or their shapes do not fit, DTypeError for dense arrays, FormatError for
+    an unsuitable format.
     """
     operands = as_tensors(tensors, "concatenate")
     if axis is None:
@@ -57,7 +57,7 @@ def _concatenate_tensors(operands: Sequence[SparseTensor], axis: int, format: Fo
             m != n for dim, (m, n) in enumerate(zip(tensor.shape, first.shape, strict=True)) if dim != at
         ):
             raise ShapeError(
-                f"Expected tensors whose shapes agree but for axis {at} to concatenate, but got "
+                f"Expected tensors to concatenate to have equal shapes except along axis {at}, but got "
                 f"{shorten(first.shape)} and {shorten(tensor.shape)}."
             )
     sizes = [tensor.shape[at] for tensor in operands]
@@ -107,7 +107,7 @@ def stack(tensors: Iterable[SparseLike], axis: int = 0, *, format: Format | str 
         axis: the position of the new dimension in the result.
         format: the format of the result.
 
-    Raises ShapeError for no tensors and for shapes that differ, DTypeError for dense arrays, FormatError for an
+    Raises ShapeError if there are no tensors or their shapes differ, DTypeError for dense arrays, FormatError for an
     unsuitable format.
     """
     operands = as_tensors(tensors, "stack")
@@ -116,7 +116,8 @@ def stack(tensors: Iterable[SparseLike], axis: int = 0, *, format: Format | str 
     for tensor in operands[1:]:
         if tensor.shape != first.shape:
             raise ShapeError(
-                f"Expected tensors of one shape to stack, but got {shorten(first.shape)} and {shorten(tensor.shape)}."
+                f"Expected tensors to stack to have the same shape, but got {shorten(first.shape)} and "
+                f"{shorten(tensor.shape)}."
             )
     if not first.ndim:
         return concatenate([expand_dims(tensor, 0) for tensor in operands], format=format)
@@ -180,7 +181,7 @@ def pad(
         array: a tensor. The result has the format of `array`. Dense levels store the zeros, other levels do not.
         pad_width: how many zeros to add before and after each dimension: one pair for each dimension, one pair for all
             dimensions, or one number for both ends of all dimensions.
-        mode, constant_values: only "constant" and 0, since other elements would have to be stored.
+        mode, constant_values: only "constant" and 0, because other elements would have to be stored.
 
     The dtype stays the same. Raises ShapeError for widths of any other form, PatternError for another mode or constant.
     """
@@ -188,8 +189,8 @@ def pad(
     if mode != "constant" or isinstance(constant_values, jax.core.Tracer) or np.any(constant_values):
         raise PatternError(
             f"Expected jsparse.pad to add zeros, which need not be stored, but got mode={short_repr(mode)} and "
-            f"constant_values={short_repr(constant_values)}. Join the tensor with others by jsparse.concatenate, or "
-            f"pad A.todense()."
+            f"constant_values={short_repr(constant_values)}. To join the tensor with others, call jsparse.concatenate; "
+            "or pad A.todense()."
         )
     for axis, (before, after) in enumerate(_widths(pad_width, tensor.ndim)):
         shape = (*tensor.shape[:axis], before + tensor.shape[axis] + after, *tensor.shape[axis + 1 :])
@@ -205,8 +206,8 @@ def _widths(pad_width: int | Sequence[int | Sequence[int]], ndim: int) -> list[t
     widths = np.broadcast_to(widths, (ndim, 2)) if fits else widths
     if not fits or any(as_integer(width, "each width of jsparse.pad") < 0 for width in widths.ravel()):
         raise ShapeError(
-            f"Expected a pad_width of jsparse.pad that is a number from 0 on, a pair of these, or {ndim} pairs, but "
-            f"got {short_repr(pad_width)}. Shorter dimensions are slices, A[1:]."
+            f"Expected pad_width of jsparse.pad to be a number >= 0, a pair of such numbers, or {ndim} pairs, but got "
+            f"{short_repr(pad_width)}. To shorten dimensions, use slices, A[1:]."
         )
     return [(int(before), int(after)) for before, after in widths]
 

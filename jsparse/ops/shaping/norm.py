@@ -63,8 +63,8 @@ def _of_vectors(tensor: SparseTensor, ord: Any, axis: int) -> jax.Array:
         return _sum_over_axes(_map(_nonzero, tensor), (axis,))
     if isinstance(ord, str) or not ord > 0:
         raise NotYetSupportedError(
-            f"Expected ord of jsparse.norm for vectors to be None, a number >= 0, inf or -inf, but got "
-            f"{short_repr(ord)}. Use jnp.linalg.norm of a dense vector."
+            "Expected ord of jsparse.norm for vectors to be None, a number >= 0, inf or -inf, but got "
+            f"{short_repr(ord)}. Use jnp.linalg.norm for a dense vector."
         )
     if ord == 1:
         return _sum_over_axes(abs(tensor), (axis,))

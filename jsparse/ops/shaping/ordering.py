@@ -26,7 +26,7 @@ from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor, dense_array, 
 
 
 def top_k(a: SparseLike, k: jax.Array | int, axis: int = -1, *, nse: int | None = None) -> SparseTensor:
-    """Keep the k largest stored entries of each row along `axis`. Rows with at most k entries stay as they are.
+    """Keep the k largest stored entries of each row along `axis`. Rows with at most k entries stay unchanged.
 
     Among equal entries the first ones are kept, and NaN is the largest number, as in jax.lax.top_k. The result has the
     tensor's format. It is static if the pattern, the values and k are known, else dynamic. It is differentiable in the
@@ -65,8 +65,8 @@ def sort(a: SparseLike, axis: int = -1, *, descending: bool = False, stable: boo
         >>> jsparse.sort(A)
 
     Args:
-        descending: NaN comes first, then the largest elements, as in jnp.sort.
-        stable: an argument of the array API without effect, since equal elements cannot be told apart.
+        descending: whether NaN comes first, then the largest elements, as in jnp.sort.
+        stable: an argument of the array API. It has no effect, because equal elements cannot be told apart.
 
     Raises ShapeError for an axis out of range, DTypeError for complex numbers.
     """
@@ -85,17 +85,17 @@ def argsort(a: SparseLike, axis: int = -1, *, descending: bool = False, stable: 
         >>> jsparse.argsort(jsparse.asarray([[3, 1, 2]], format="dense")).tolist()
         [[1, 2, 0]]
 
-    Raises PatternError, which says what to call instead, for any other tensor, since the array would be dense;
+    Raises PatternError, which says what to call instead, for any other tensor, because the array would be dense;
     ShapeError for an axis out of range; DTypeError for complex numbers.
     """
     tensor = as_tensor(a, "argsort")
     at = _dimension_to_sort(tensor, axis, "argsort")
     if not tensor.format.is_dense:
         raise PatternError(
-            f"Expected a tensor of jsparse.argsort that stores all elements in dense levels, but got {tensor!r}: the "
-            f"indices of elements that are not stored are an array of shape {shorten(tensor.shape)}. Write "
-            f"jsparse.sort(A) for sorted elements, jsparse.top_k(A, k) or A.argmax(axis) for the largest entries, or "
-            f"jnp.argsort(A.todense(), axis)."
+            f"Expected a tensor that stores all elements in dense levels for jsparse.argsort, but got {tensor!r}: the "
+            f"indices of all elements would be an array of shape {shorten(tensor.shape)}. Write jsparse.sort(A) for "
+            "sorted elements, jsparse.top_k(A, k) or A.argmax(axis) for the largest entries, or "
+            "jnp.argsort(A.todense(), axis)."
         )
     x, starts = _along_last(tensor, at)
     order, _ = sort_segments(x.reshape(-1), starts, descending=descending)
@@ -158,8 +158,8 @@ def _elements(a: SparseLike, name: str) -> tuple[np.ndarray, int]:
     tensor = as_tensor(a, name)
     if not is_known(tensor.values):
         raise PatternError(
-            f"Expected known values, but {tensor!r} has traced ones, and their number of distinct values is unknown. "
-            f"Call {name} outside jit, or jnp.unique(A.values, size=n) in it."
+            f"Expected known values, but {tensor!r} has traced values, so the number of distinct values is unknown. "
+            f"Call {name} outside jit, or jnp.unique(A.values, size=n) inside."
         )
     tensor = tensor.static()
     values, zeros = np.asarray(tensor.values), tensor.size - tensor.nse
@@ -180,12 +180,12 @@ def nonzero(a: SparseLike) -> tuple[np.ndarray, ...]:
     if not tensor.ndim:
         raise ShapeError(
             f"Expected a tensor with dimensions for jsparse.nonzero, but got {tensor!r}, whose element has no "
-            f"coordinates. Write A.values != 0, or jsparse.expand_dims(A, 0) for a vector of it."
+            "coordinates. Write A.values != 0, or make it a vector with jsparse.expand_dims(A, 0)."
         )
     if not is_known(tensor.values):
         raise PatternError(
-            f"Expected known values, but {tensor!r} has traced ones, so the number of nonzeros is unknown. "
-            f"Call nonzero outside jit, or take all stored entries by A.to_coords()."
+            f"Expected known values, but {tensor!r} has traced values, so the number of nonzeros is unknown. Call "
+            "nonzero outside jit, or take all stored entries with A.to_coords()."
         )
     coords, values = tensor.to_coords()
     coords = coords[:, np.asarray(values) != 0]
@@ -196,8 +196,8 @@ def _dimension_to_sort(tensor: SparseTensor, axis: int, what: str) -> int:
     """Convert an axis to a dimension, counted from the start. Raises DTypeError for values without an order."""
     if jnp.issubdtype(tensor.dtype, jnp.complexfloating):
         raise DTypeError(
-            f"Expected real entries for jsparse.{what}, which needs an order, but they are {tensor.dtype}. Order "
-            f"abs(A), or A.with_values(A.values.real)."
+            f"Expected real entries for jsparse.{what}, which needs an order, but they are {tensor.dtype}. Sort "
+            "abs(A), or A.with_values(A.values.real)."
         )
     return as_axis(axis, tensor.ndim, what)
 
@@ -256,7 +256,7 @@ def _sort_values(values: Array, starts: Array, width: int, descending: bool) -> 
     if is_known(values):
         return sort_segments(values, starts, width, descending=descending, known=True)
     order, places = sort_segments(values, starts, width, descending=descending)
-    # A statement, since its derivative is a kernel's, too.
+    # A statement, because its derivative is a kernel's, too.
     ordered: Any = evaluate("C[q] = V[G[q]]", V=values, G=order) if len(order) else values
     return ordered, places
 

@@ -68,9 +68,9 @@ def _counts(repeats: Any, size: int) -> int | np.ndarray:
         return count
     if isinstance(repeats, jax.core.Tracer):
         raise ShapeError(
-            f"Expected the repeats of jsparse.repeat to be known, since the shape of the result follows from them, but "
-            f"got {short_repr(repeats)}. Write A.take(rows, axis, nse=) with rows = jnp.repeat(jnp.arange(n), counts, "
-            f"total_repeat_length=)."
+            "Expected the repeats of jsparse.repeat to be known, because the shape of the result follows from them, "
+            f"but got {short_repr(repeats)}. Write A.take(rows, axis, nse=) with rows = jnp.repeat(jnp.arange(n), "
+            "counts, total_repeat_length=)."
         )
     counts = host_array(repeats, "the repeats of jsparse.repeat to be integers")
     if counts.shape not in ((1,), (size,)) or (counts.size and not is_integer(counts.dtype)):
@@ -121,8 +121,8 @@ def broadcast_to(a: SparseLike, shape: int | Sequence[int]) -> SparseTensor:
     aligned = zip(tensor.shape, sizes[max(added, 0) :], strict=False)
     if added < 0 or any(m not in (1, n) for m, n in aligned) or any(n < 0 for n in sizes):
         raise ShapeError(
-            f"Expected a shape that {shorten(tensor.shape)} broadcasts to, with equal sizes from the right but for "
-            f"1, but got {shorten(sizes)}."
+            f"Expected a shape that {shorten(tensor.shape)} broadcasts to, with sizes that are equal from the right, "
+            f"or 1, but got {shorten(sizes)}."
         )
     tensor = expand_dims(tensor, tuple(range(added))) if added else tensor
     return _repeat_elements(

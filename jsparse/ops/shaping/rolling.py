@@ -58,7 +58,8 @@ def roll(a: SparseLike, shift: int | Sequence[int], axis: Axis = None) -> Sparse
     axes = [as_axes(one, tensor.ndim, "roll")[0] for one in (axis if isinstance(axis, Sequence) else [axis])]
     if len(shifts) != len(axes) and 1 not in (len(shifts), len(axes)):
         raise ShapeError(
-            f"Expected as many shifts as axes for jsparse.roll, or one, but got {shorten(shifts)} and {shorten(axes)}."
+            f"Expected one shift, or a shift for each axis, for jsparse.roll, but got {shorten(shifts)} and "
+            f"{shorten(axes)}."
         )
     total = [0] * tensor.ndim
     for n in range(max(len(shifts), len(axes))):

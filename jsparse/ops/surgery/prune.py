@@ -30,13 +30,14 @@ def prune(
     threshold: ArrayLike | None = None,
     nse: int | None = None,
 ) -> SparseTensor:
-    """Drop stored entries. Keep the entries of largest magnitude, or selected by a mask, or at or above a threshold.
+    """Drop stored entries, except those of largest magnitude, those in a mask, or those that reach a threshold.
 
         >>> A.prune(keep=1000)  # the 1,000 entries of largest magnitude
         >>> A.prune(threshold=1e-3)
         >>> A.prune(mask=A.values > 0)
 
-    Pruning by magnitude: Han et al., "Learning both weights and connections for efficient neural networks" (2015).
+    Pruning by magnitude is from Han et al., "Learning both weights and connections for efficient neural networks"
+    (2015).
 
     If the pattern and the entries to keep are known, the result is static and stores exactly these entries. If the
     entries to keep depend on traced values, or the tensor is dynamic, the result is dynamic: one program serves all
@@ -47,7 +48,7 @@ def prune(
         keep: how many entries stay; the number may be traced. Among entries of equal magnitude, the first ones in
             storage order stay. NaN counts as the largest.
         mask: the entries that stay: bools of shape (nse,), one for each slot, or a SparseTensor of bools.
-        threshold: entries stay if their magnitude is at least this number, or NaN. It may be traced.
+        threshold: entries stay if their magnitude is NaN, or at least this number, which may be traced.
         nse: the capacity of a dynamic result. The default is enough for `keep` entries if this number is known, else it
             is the capacity of this tensor. For a static result `nse` is an upper bound that is checked.
 
@@ -63,7 +64,7 @@ def prune(
     nse = parse_nse(nse, "A.prune")
     if sum(choice is not None for choice in (keep, mask, threshold)) != 1:
         raise PatternError(
-            "Expected one of keep=, mask= and threshold= in A.prune, which say what stays, but got "
+            "Expected exactly one of keep=, mask= and threshold= in A.prune, to say which entries stay, but got "
             f"keep={short_repr(keep, 20)}, mask={short_repr(mask, 20)} and threshold={short_repr(threshold, 20)}."
         )
     capacity = self.nse
@@ -104,8 +105,8 @@ def _count(keep: Any, nse: int) -> tuple[Any, int]:
     count, known = parse_count(keep)
     if count is None:
         raise ShapeError(
-            f"Expected keep= of A.prune to be a number of entries, an integer >= 0, but got {short_repr(keep)}. For a "
-            f"part of the entries write keep=int(0.9 * A.nse)."
+            f"Expected keep= of A.prune to be a number of entries, an integer >= 0, but got {short_repr(keep)}. To "
+            "keep a fraction of the entries, write keep=int(0.9 * A.nse)."
         )
     if known is None:
         return jnp.minimum(count, nse), nse
@@ -135,8 +136,8 @@ def _of_threshold(tensor: SparseTensor, threshold: Any) -> Any:
     least = jax_array(threshold, "a number as threshold= of A.prune")
     if least.shape or jnp.issubdtype(least.dtype, jnp.complexfloating):
         raise ShapeError(
-            f"Expected threshold= of A.prune to be one real number, but got {least.dtype} of shape {least.shape}. For "
-            f"a number for each entry write mask=(abs(A.values) >= t)."
+            f"Expected threshold= of A.prune to be one real number, but got {least.dtype} of shape {least.shape}. To "
+            "pass a number for each entry, write mask=(abs(A.values) >= t)."
         )
     values, least = _stop_gradient(tensor.values), _stop_gradient(least)
     absolute = jnp.abs(values) if is_traced(values, least) else np.abs(values)

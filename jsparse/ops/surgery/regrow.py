@@ -26,7 +26,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 
 def regrow(self: SparseTensor, scores: TensorLike, k: jax.Array | int, *, nse: int | None = None) -> SparseTensor:
-    """Add `k` entries of value 0 at coordinates that are not stored yet: where the scores are largest.
+    """Add `k` entries of value 0 where the scores are largest, at coordinates that are not stored yet.
 
         >>> W = W.prune(keep=W.nse - k).regrow(abs(gradient), k)  # RigL's step inside jit, at a constant W.nse
 
@@ -64,8 +64,8 @@ def regrow(self: SparseTensor, scores: TensorLike, k: jax.Array | int, *, nse: i
     more = capacity_for(most, base.pattern) if nse is None else 0
     if more is None:
         raise PatternError(
-            f"Expected nse= for A.regrow in {base.format.name}, whose runs may get longer by any number of slots. Pass "
-            f"the capacity of the result, or use a format with coordinates, A.asformat('csr')."
+            f"Expected nse= for A.regrow in {base.format.name}, because its runs may grow by any number of slots. Pass "
+            "the capacity of the result, or use a format with coordinates, A.asformat('csr')."
         )
     type_ = dynamic_type(base.shape, base.format, base.nse + more if nse is None else nse)
     coords, entries = _with_new(base, scores, k, most)
@@ -112,7 +112,7 @@ def _mask_of_largest(scores: Array, free: Array, k: Array | int) -> Array:
 
 
 def _of_static(tensor: SparseTensor, scores: SparseTensor | Array, k: jax.Array | int) -> SparseTensor:
-    """Build the static result on the host, since XLA would compile a program for each pattern."""
+    """Build the static result on the host, because XLA would compile a program for each pattern."""
     pattern = tensor.pattern
     assert isinstance(pattern, Pattern)
     rows = pattern.rows()
@@ -150,8 +150,8 @@ def _as_scores(scores: TensorLike, shape: tuple[int, ...]) -> SparseTensor | Arr
         scores = host_array(scores, expected)
     if scores.shape != shape:
         raise ShapeError(
-            f"Expected scores of A.regrow to have the shape of A, {shape}, but got {scores.shape}. Scores for some "
-            f"coordinates only are a SparseTensor of that shape."
+            f"Expected scores of A.regrow to have the shape of A, {shape}, but got {scores.shape}. To score only some "
+            "coordinates, pass a SparseTensor of that shape."
         )
     if jnp.issubdtype(scores.dtype, jnp.complexfloating):
         raise DTypeError(f"Expected real scores of A.regrow, but got {scores.dtype}. Write abs(scores).")
@@ -169,7 +169,7 @@ def _count(k: Any, nse: int | None, size: int) -> tuple[Any, int]:
         return np.int64(min(known, size)), known
     if nse is None:
         raise ShapeError(
-            f"Expected nse= of A.regrow, the capacity of the result, since the number of new entries is traced: "
+            "Expected nse= of A.regrow, the capacity of the result, because the number of new entries is traced: "
             f"{short_repr(k)}. Pass nse=, or k as a Python integer, from which the capacity follows."
         )
     return jnp.minimum(count, nse), nse

@@ -28,8 +28,8 @@ def restrict(self: SparseTensor, other: SparseTensor | Pattern | DynamicPattern)
     self = with_sound_leaves(self, "A in A.restrict")
     if not isinstance(other, SparseTensor | Pattern | DynamicPattern):
         raise PatternError(
-            f"Expected a SparseTensor or a pattern, on which A.restrict(B) puts the values of A, but got "
-            f"{short_repr(other)}. Convert an array by jsparse.asarray."
+            f"Expected a SparseTensor or a pattern as B in A.restrict(B), but got {short_repr(other)}. Convert an "
+            "array with jsparse.asarray."
         )
     if other.shape != self.shape:
         raise ShapeError(

@@ -136,7 +136,7 @@ def in_capacity(tensor: SparseTensor, nse: int | None) -> SparseTensor:
     """Return a static tensor unchanged. Raises PatternError if it has more than `nse` slots."""
     if nse is not None and tensor.nse > nse:
         raise PatternError(
-            f"Expected nse= of at least {tensor.nse:,}, the slots of the result {tensor!r}, but got nse={nse:,}. Pass "
-            f"more, or leave it out."
+            f"Expected nse= of at least {tensor.nse:,}, the number of slots of the result {tensor!r}, but got "
+            f"nse={nse:,}. Pass a larger number, or leave it out."
         )
     return tensor

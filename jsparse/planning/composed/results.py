@@ -1,4 +1,4 @@
-"""Where a result on digits is stored, and how it is made of the value that a sum of products has on digits."""
+"""Where a result on digits is stored, and how it is made from the value of a sum of products on digits."""
 
 from __future__ import annotations
 

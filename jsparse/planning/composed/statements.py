@@ -70,11 +70,11 @@ def _check(terms: Sequence[Term], digits: Digits) -> None:
                 raise NoFormError(f"{access} takes a diagonal")
     semiring, operands = terms[0].semiring, [x for term in terms for x in term.operands]
     if not semiring.is_linear and any(x.composed is not None and len(x.composed.parts) > 1 for x in operands):
-        raise NoFormError(f"parts are added, which {semiring} does not do")
+        raise NoFormError(f"parts are added, but {semiring} does not add")
     if not any(map(digits.is_ragged, digits.strides)):
         return
     if not semiring.is_linear:
-        raise NoFormError(f"the zeros in blocks at the end would count by {semiring}")
+        raise NoFormError(f"the zeros in blocks at the end would count under {semiring}")
     if any(x.is_bare and x.composed is not None for x in operands):
         raise NoFormError("blocks at the end of a pattern without values would count")
 
@@ -135,7 +135,7 @@ def _sum_on_composition(factors: Factors, terms: Sequence[Term], output: Composi
 def sum_on_plain(planner: Planner, terms: Sequence[Term], output: OutputRequest, reason: str) -> None:
     """Convert composed operands to plain ones, and the result to its composed format, for a reason.
 
-    Raises NotYetSupportedError for a result in new blocks by a semiring whose zero is not 0, since their fill is 0.
+    Raises NotYetSupportedError for a result in new blocks by a semiring whose zero is not 0, because their fill is 0.
     """
 
     def plain(term: Term) -> Term:
@@ -158,7 +158,7 @@ def sum_on_plain(planner: Planner, terms: Sequence[Term], output: OutputRequest,
     assert isinstance(format, ComposedFormat)
     if format.blocks.inner and semiring.zero("float32") != 0:
         raise NotYetSupportedError(
-            f"Expected out_format without new blocks by {semiring}, whose zero is not the 0 that fills blocks, but "
+            f"Expected out_format without new blocks under {semiring}, whose zero is not the 0 that fills blocks, but "
             f"got {format.name}. Leave it out, or pass a tensor or a composition with the entries."
         )
     number = planner.sum(on_plain, default_format(format.ndim))
@@ -166,7 +166,7 @@ def sum_on_plain(planner: Planner, terms: Sequence[Term], output: OutputRequest,
     assert stored is not None
     if not isinstance(stored.pattern, Pattern):
         raise NotYetSupportedError(
-            f"Expected a static result, to convert it to {format.name}, but its pattern is dynamic. Leave out_format= "
-            f"out, and convert the result: C.asformat({format.name!r}, nse=...)."
+            f"Expected a static result, to convert it to {format.name}, but its pattern is dynamic. Leave out "
+            f"out_format=, and convert the result: C.asformat({format.name!r}, nse=...)."
         )
     planner.move(number, to_slots(stored.pattern, format), reason)

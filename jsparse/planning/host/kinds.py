@@ -26,16 +26,16 @@ from jsparse.settings import config
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 MOST_ENTRIES = 1 << 18
-"""The most entries of an operand. Planning takes little time beside the kernels of a larger one."""
+"""The most entries of an operand. For larger operands, planning takes little time compared with the kernels."""
 
 MEETINGS = 3
-"""How often a host program serves the same operands. Then they get a plan of their own, and a compiled program."""
+"""How often a host program serves the same operands. Then they get their own plan, and a compiled program."""
 
 TRIES = 3
 """From how many plans of a kind a host program is tried to make. A plan may make use of its operands' entries."""
 
 COUNTED = 1024
-"""Of how many operands of each kind the calls are counted."""
+"""The number of operands of each kind whose calls are counted."""
 
 KINDS = 256
 """How many kinds are remembered."""
@@ -93,7 +93,7 @@ class HostCall(NamedTuple):
 
 
 recorded: ContextVar[list[HostCall] | None] = ContextVar("recorded", default=None)
-"""Where calls are listed as long as somebody records them."""
+"""The list of calls while somebody records them."""
 
 
 @memoize(maxsize=KINDS)
@@ -102,13 +102,13 @@ def _kind(expression: Hashable, kind: Hashable) -> Kind:
 
 
 def kind_of_pattern(p: Pattern, numbers: dict[object, int]) -> Hashable:
-    """What a pattern has in common with others of its kind. `numbers` counts the different index arrays."""
+    """The properties that a pattern shares with others of its kind. `numbers` counts the different index arrays."""
     same = numbers.setdefault(p.identity(), len(numbers))
     return p.shape, p.format, p.nse.bit_length(), p.index_dtype.char, same
 
 
 def kind_of(signatures: Sequence[Signature], request: Request, stored: Sequence[Pattern | None]) -> Hashable:
-    """What operands on patterns of one kind have in common. `stored` has their patterns, and `out_format`'s last."""
+    """The properties that operands on patterns of one kind share. `stored` has their patterns, then `out_format`'s."""
     numbers: dict[object, int] = {}
     patterns = tuple(None if p is None else kind_of_pattern(p, numbers) for p in stored)
     dense = tuple((x.shape, x.dtype, x.weak, x.is_bare, x.is_relation, x.same) for x in signatures)
@@ -123,7 +123,7 @@ def run_by_kind(
     operands: Sequence[object],
     make_plan: Callable[[], ProgramPlan],
 ) -> jax.Array | SparseTensor | None:
-    """Run the host program of the operands' kind. The result is None if they need a plan of their own.
+    """Run the host program of the operands' kind. The result is None if they need their own plan.
 
     Args:
         expression: what is computed, as a part of the key.

@@ -1,4 +1,4 @@
-"""What the kernels of a host program read: patterns in the storage orders that they walk, and arrays beside these."""
+"""The operands of a host program's kernels: patterns in the storage orders that the kernels walk, and other arrays."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class Route:
-    """What an operation does for operands of one kind.
+    """The steps of an operation for operands of one kind.
 
     Attributes:
         kind: the kind whose host program it runs, or None if no such program is known.
@@ -58,7 +58,7 @@ class Route:
             self.kind, self.order = calls[0].kind, tuple(cast("list[int]", order))
 
     def run(self, arguments: Sequence[object]) -> object | None:
-        """Run the program. The result is None if the operands need a plan of their own."""
+        """Run the program. The result is None if the operands need their own plan."""
         assert self.kind is not None
         operands = [arguments[n] for n in self.order]
         on = [x.pattern if isinstance(x, SparseTensor) else None for x in operands]
@@ -74,8 +74,8 @@ def _route(operation: Hashable, kind: Hashable) -> Route:
 def by_kind(operation: Callable[P, R]) -> Callable[P, R]:
     """Decorate an operation on tensors, which may run the host program of its operands' kind without the operation.
 
-    What the operation computes may depend on nothing but its positional arguments that are neither arrays nor
-    tensors, on the kind of those that are, and on settings in the key of JAX's traces.
+    The computation may only depend on positional arguments that are neither arrays nor tensors, on the kind of the
+    arguments that are, and on settings in the key of JAX's traces.
     """
 
     def apply_by_route(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -102,7 +102,7 @@ def by_kind(operation: Callable[P, R]) -> Callable[P, R]:
 
 
 def _kind_of(arguments: Sequence[object]) -> Hashable | None:
-    """What arguments on patterns of one kind have in common. None if no host program computes with them."""
+    """The properties that arguments on patterns of one kind share. None if no host program computes with them."""
     numbers: dict[object, int] = {}
     parts: list[Hashable] = [_compat.trace_settings()]
     arrays: list[object] = []

@@ -77,7 +77,8 @@ class Item:
         form: a key that two items share if their values are equal up to the names of index variables.
         spread: a function that returns how the stored tuples are spread over each index variable, where that is known.
         traced: whether its pattern is dynamic.
-        relates: whether it is an index relation. No step multiplies two relations, since the product would have values.
+        relates: whether it is an index relation. No step multiplies two relations, because the product would have
+            values.
         restricts: whether it has values or sparse levels. Otherwise it is a bare pattern that stores every element.
         repeats: whether it has the same index variable in several dimensions.
         is_bare: whether it is a pattern without values.

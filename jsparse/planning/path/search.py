@@ -41,13 +41,16 @@ from jsparse.planning.path.estimates import Cells, Estimates, Item, form_of, ope
 from jsparse.planning.path.prices import nest
 from jsparse.planning.term import Term
 
-LARGER = 2  # the most entries of a dense intermediate, relative to the entries of all operands or of the result
-WORK = 2  # a dense result may be larger if its step takes at least so many multiply-adds for each entry
+# the maximum number of entries of a dense intermediate, relative to the entries of all operands or of the result
+LARGER = 2
+WORK = 2  # a dense result may be larger if its step takes at least this many multiply-adds for each entry
 DENSE_WORK = 256  # the same if all factors are dense
-LARGEST = 1 << 26  # the most entries of such a larger result
+LARGEST = 1 << 26  # the maximum number of entries of such a larger result
 EXHAUSTIVE = 5  # the largest number of values for which every sequence of steps is priced: a few milliseconds
-EMPTY = 4  # a step's result may be sparse if it has more than so many cells for each combination that falls into one
-MEETING = 6  # a step finds where operands meet if together they store at least so many entries for each shared one
+EMPTY = (
+    4  # a step's result may be sparse if it has more than this many cells for each combination that falls into a cell
+)
+MEETING = 6  # a step finds where operands meet if together they store at least this many entries for each shared entry
 FOUND = 1e7  # the work by which planning may find where operands meet: about 10 ms
 GROUPED = 4  # dense values that may be multiplied with a sparse one in a step
 
@@ -339,7 +342,7 @@ class _PathSearch:
 
     @staticmethod
     def _lies_on(merged: Item, factors: tuple[Item, ...]) -> bool:
-        """Whether a sparse result lies on the pattern of the only sparse factor."""
+        """Whether a sparse result has the pattern of the only sparse factor."""
         sparse = [item for item in factors if item.levels]
         return len(sparse) == 1 and sparse[0].walked == merged.walked
 

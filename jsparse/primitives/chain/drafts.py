@@ -37,7 +37,7 @@ class View:
 
     Attributes:
         tensor: the name of the tensor.
-        home: the node (index variable) of each axis of the tensor, without axes of size 1. None for an operand, since
+        home: the node (index variable) of each axis of the tensor, without axes of size 1. None for an operand, because
             each access may read it with different index variables.
         axes: for each axis of the array, the index of the tensor's axis; None for an axis along which elements repeat.
         shape: the shape of the array.
@@ -158,7 +158,7 @@ def read(drafts: Drafts, view: View, nodes: tuple[Node | None, ...]) -> Access:
             continue
         if not variables.unite([(view.home[axis], node)]):
             if variables.slots(view.home[axis]) is not None or variables.slots(node) is not None:
-                raise ChainError("values on a pattern are read at other entries than they are computed at")
+                raise ChainError("values on a pattern are read at entries other than those at which they are computed")
         else:
             index[axis] = view.home[axis]
     if any(node is None for node in index):
@@ -209,4 +209,4 @@ def check_padding(drafts: Drafts, statements: Sequence[Draft], written: Collecti
             raise ChainError("a function of values in padding")
         padded = any(isinstance(drafts.walks[n].access.pattern, PatternType) for n in walks)
         if padded and draft.tensor in written and draft.tensor not in drafts.zeros:
-            raise ChainError("a result need not be 0 in padding")
+            raise ChainError("a result may differ from 0 in padding")

@@ -31,7 +31,7 @@ def draft_equation(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> 
     name = equation.primitive.name
     rule = RULES.get(name) or (_elementwise if name in ELEMENTWISE else None)
     if rule is None:
-        raise ChainError(f"'{name}' is no operation of kernels")
+        raise ChainError(f"kernels do not compute '{name}'")
     for v in (*equation.invars, *equation.outvars):
         _check_array(v.aval)
         drafts.dtypes.add(v.aval.dtype.name)
@@ -41,9 +41,9 @@ def draft_equation(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> 
 def _check_array(aval: Any) -> None:
     dtype = aval.dtype.name
     if dtype not in DTYPES:
-        raise ChainError(f"kernels have no {dtype}")
+        raise ChainError(f"kernels do not support {dtype}")
     if is_complex(dtype):
-        raise ChainError("complex numbers are computed in parts")
+        raise ChainError("the parts of complex numbers are computed separately")
     if 0 in aval.shape:
         raise ChainError("an array is empty")
 
@@ -83,9 +83,9 @@ def _einsum(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequenc
     """Draft one statement: a sum of products over the walks of the spec."""
     spec: Spec = equation.params["spec"]
     if spec.mask is not None or spec.schedule is not None:
-        raise ChainError("a product under a condition, or with a schedule, has a kernel of its own")
+        raise ChainError("a product under a condition, or with a schedule, has its own kernel")
     if equation.outvars[0].aval.dtype == np.bool_:
-        raise ChainError("a sum of bools is no condition")
+        raise ChainError("a sum of bools is not a condition")
     counts = [len(spec.factors), *(walk.operand_count for walk in spec.walks)]
     index = split_by_counts(operands[counts[0] :], counts[1:])
     terms = _Terms(drafts, spec, [tuple(_whole(drafts, x) for x in arrays) for arrays in index])
@@ -351,7 +351,7 @@ def reshape_view(drafts: Drafts, x: View, shape: tuple[int, ...]) -> View:
         if not axes:
             continue  # elements are repeated along all of them
         if len(axes) < len(before) or axes != list(range(axes[0], axes[0] + len(axes))):
-            raise ChainError(f"axes that are no neighbours are reshaped from {x.shape} to {shape}")
+            raise ChainError(f"axes that are not adjacent are reshaped from {x.shape} to {shape}")
         nodes |= dict.fromkeys(axes, ()) | {axes[0]: _in_place(drafts, x, axes, [shape[wanted[n]] for n in after])}
         for number, n in enumerate(after):
             places[wanted[n]] = axes[0], number
@@ -369,7 +369,7 @@ def _in_place(drafts: Drafts, x: View, axes: Sequence[int], sizes: Sequence[int]
     An operand has no nodes of its own. So its nodes are only counted, and the result is a range of that length.
     """
     if len(axes) > 1 and len(sizes) > 1:
-        raise ChainError(f"axes are divided and merged at once, from {x.shape}")
+        raise ChainError(f"axes are both divided and merged, from {x.shape}")
     if x.home is None:
         return range(len(sizes))
     nodes = [x.home[axis] for axis in axes]
@@ -379,7 +379,7 @@ def _in_place(drafts: Drafts, x: View, axes: Sequence[int], sizes: Sequence[int]
         raise ChainError("values on a pattern are reshaped")
     nodes_of_axis = [drafts.variables.merge(nodes)] if len(sizes) == 1 else drafts.variables.divide(nodes[0], sizes)
     if nodes_of_axis is None:
-        raise ChainError(f"an axis is divided into {tuple(sizes)}, and otherwise before")
+        raise ChainError(f"an axis is divided into {tuple(sizes)}, but was divided differently before")
     return nodes_of_axis
 
 

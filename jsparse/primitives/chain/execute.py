@@ -42,7 +42,7 @@ def _call(chain: Chain, backend: str) -> KernelCall:
 
 
 def execute_chain(*operands: Any, closed: Any) -> list[Any]:
-    """Run a closed jaxpr as one kernel. Raises ChainError if it is no chain."""
+    """Run a closed jaxpr as one kernel. Raises ChainError if it is not a chain."""
     chain = translate_jaxpr(closed)
     if isinstance(chain, ChainError):
         raise chain

@@ -179,7 +179,7 @@ class _Grouping:
         return (begins and self.begin(equation, parts)) or (bool(needed) and self.alone(equation))
 
     def begin(self, equation: Any, parts: Any) -> bool:
-        """Begin a group with an equation and the equations that it recomputes. Return False if they are no chain."""
+        """Begin a group with an equation and the equations that it recomputes. Return False if they are not a chain."""
         self.groups.append(_Group([], Translation()))
         if self.join(len(self.groups) - 1, equation, parts) is None:
             return True
@@ -252,7 +252,7 @@ class _Grouping:
             return str(error)
         kept = equation.outvars if group.copies else self.results.intersection(equation.outvars)
         if reason is None and group.moves and not self.recomputation.on_entries.isdisjoint(kept):
-            reason = "its values of entries would be in another order than they are stored in"
+            reason = "its values of entries would not be in storage order"
         if reason is None:
             group.equations, group.chain, group.moves = equations, chain, group.moves or moves
             group.copies |= set(map(id, copies))
@@ -262,8 +262,8 @@ class _Grouping:
     def split_group(self, group: _Group, read_later: Collection[Any]) -> list[tuple[_Group, bool]]:
         """Split a group into parts. Returns each part with a bool: whether it runs as one kernel.
 
-        The first part is the longest prefix of the group that is a chain and can return all of `read_later`. Each
-        later equation is a part of its own. The whole group may be no such chain: a statement whose result other groups
+        The first part is the longest prefix of the group that is a chain and can return all of `read_later`. Each later
+        equation is a separate part. The whole group need not be such a chain: a statement whose result other groups
         read cannot be inlined, and may share no loops with the rest.
         """
         later_parts: list[_Group] = []

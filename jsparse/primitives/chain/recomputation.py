@@ -65,7 +65,7 @@ class Recomputation:
     def of(self, equation: Any, is_there: Callable[[Any], bool]) -> list[Any]:
         """The equations to recompute so that `equation` can join a group, in program order; none if that does not pay.
 
-        All sums over the same levels are judged together, since they will share their loops.
+        All sums over the same levels are judged together, because they will share their loops.
 
         Args:
             equation: the equation that joins. The result is empty unless it sums entries into a dense array.

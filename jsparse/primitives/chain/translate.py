@@ -147,7 +147,7 @@ class Translation:
         """The chain that computes these variables. Raises ChainError if there is none.
 
         With `is_whole`, the results have to be 0 in the padding of dynamic patterns, and in storage order. With
-        `is_whole` false neither is required, since equations that read the results may still be added.
+        `is_whole` false neither is required, because equations that read the results may still be added.
         """
         if any(isinstance(v, _compat.Literal) or not isinstance(self._env[v], View) for v in outvars):
             raise ChainError("a result is a number")

@@ -2,7 +2,7 @@
 
 An axis of an einsum may be divided if its index variable is in no pattern: entries read dense arrays by coordinates, so
 a device needs all rows that its entries name. The slots of values are whole, and so are dense levels, which share an
-axis with the slots. What is left are batch axes, heads and columns.
+axis with the slots. Batch axes, heads and columns remain.
 """
 
 from __future__ import annotations

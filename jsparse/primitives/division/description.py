@@ -59,7 +59,7 @@ def describe(value: object) -> Iterator[str]:
 
 
 def _of_jaxpr(value: object) -> Iterator[str]:
-    closed = without_calls(_compat.close_jaxpr(value))  # rules of derivatives are no part of what is computed
+    closed = without_calls(_compat.close_jaxpr(value))  # rules of derivatives are not part of what is computed
     jaxpr, numbers = closed.jaxpr, dict[Any, int]()
 
     def atom(v: Any) -> Iterator[str]:

@@ -76,21 +76,21 @@ def _refusal(
             if walks:
                 why = f"entries of {walks[0].pattern.format.name} read it by coordinate"
             elif any(term.before[axis] in other.behind for other in (*spec.factors, spec.result)):
-                why = "it is stored beside each entry"
+                why = "it is stored with each entry"
         elif term is not None:
-            why = "stored values are whole on each device"
+            why = "each device holds all stored values"
     over = " and ".join(repr(name) for name in names)
     partition = f"P({', '.join(['None'] * x.ndim)})"
     if not is_whole:
         return ShardingError(
-            f"Expected operands of {where.partition(' of ')[2]} that are divided alike, but axis {axis} of "
-            f"{where}{index} is divided over {over}, and others differ. Use jax.sharding.reshard(x, ...) with one "
-            f"sharding."
+            f"Expected operands of {where.partition(' of ')[2]} that are divided in the same way, but axis {axis} of "
+            f"{where}{index} is divided over {over}, and other operands differ. Use jax.sharding.reshard(x, ...) with "
+            "one sharding."
         )
     return ShardingError(
-        f"Expected axis {axis} of {where}{index} whole on each device, because {why}, but it is divided over {over}. "
-        f"Use jax.sharding.reshard(x, {partition}), or divide the rows of the sparse tensor by jsparse.shard(A, mesh, "
-        f"{names[0]!r})."
+        f"Expected axis {axis} of {where}{index} to be whole on each device, because {why}, but it is divided over "
+        f"{over}. Use jax.sharding.reshard(x, {partition}), or divide the rows of the sparse tensor with "
+        f"jsparse.shard(A, mesh, {names[0]!r})."
     )
 
 
@@ -98,7 +98,8 @@ def lower_divided(primitive: Primitive, rule: Callable[..., Any]) -> Callable[..
     """Wrap a lowering rule: operands that are divided over explicit axes are computed device by device."""
 
     def lower_shards(ctx: Any, *operands: ir.Value, **params: object) -> Sequence[ir.Value]:
-        # XLA's operations on whole arrays are traced on one device, too: JAX 0.8 refuses constants beside typed arrays.
+        # XLA's operations on whole arrays are traced on one device, too: JAX 0.8 refuses constants together with typed
+        # arrays.
         is_traced = config.is_portable and _compat.explicit_axes(_compat.mesh_of_types(ctx.avals_in))
         if not (is_traced or any(map(_compat.is_divided, ctx.avals_in))):
             return rule(ctx, *operands, **params)

@@ -1,7 +1,7 @@
 """Sharding rules: which axes of an operation's operands and results devices may divide, and what a device computes.
 
 A rule gives each axis a label, or None if each device needs all of that axis. Axes with the same label are divided
-alike. So a rule is to an operation what an einsum's subscripts are to a product, as in Shardy's sharding rules:
+alike. So a rule describes an operation as an einsum's subscripts describe a product, as in Shardy's sharding rules:
 
     Y[i, k] = A[i, j] * X[j, k]      values (None,), X (None, 'k')  →  Y (None, 'k')
 

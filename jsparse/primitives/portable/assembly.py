@@ -8,8 +8,8 @@ singleton levels below it, which share their positions. The positions depend on 
     range              as in a compressed level, but below the same parent it grows by as much as the coordinate grows
 
 Pointers say where the positions below each parent begin: at the least position of any tuple with that parent or a later
-parent. Positions are counted as if arrays had no end, so the last pointer is the true count after an overflow. What
-exceeds the length of an array is dropped.
+parent. Positions are counted as if arrays had no end, so the last pointer is the true count after an overflow. Entries
+that exceed the length of an array are dropped.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SortedTuples:
     """Tuples of coordinates in lexicographic order. A live tuple stands for an entry; all other tuples come last.
 
     Attributes:
-        columns: the coordinates (n,) of each level. Where a tuple is not live, they are the sizes of the dimensions.
+        columns: the coordinates (n,) of each level. If a tuple is not live, they are the sizes of the dimensions.
         order: (n,) the index of each tuple before the sort. Equal tuples, and tuples that are not live, keep
             their relative order.
         begins: (n,) whether a tuple is live and differs from the previous tuple.

@@ -7,7 +7,7 @@ and the tiles of k. On a TPU one program takes the entries one after the other. 
 are loaded before it starts, so it knows the next tiles and fetches them while it multiplies. Both kernels keep sums in
 float32, and round them once.
 
-This module imports Pallas, so it is imported only on demand. Each kernel imports its own backend of Pallas, since a
+This module imports Pallas, so it is imported only on demand. Each kernel imports its own backend of Pallas, because a
 release of JAX may lack one of them.
 """
 
@@ -77,7 +77,7 @@ def multiply_on_tpu(
 
 
 def _of_floats(spec: Spec, factors: Sequence[Array], dtypes: Sequence[str]) -> BlockProduct | None:
-    """Return the einsum as a product of blocks. None if it is no such product, is empty, or has other dtypes."""
+    """Return the einsum as a product of blocks. None if it is not such a product, is empty, or has other dtypes."""
     product = block_product(spec)
     names = {np.dtype(dtype).name for dtype in (spec.dtype_of(factors), *(x.dtype for x in factors))}
     return None if product is None or product.is_empty(factors) or not names.issubset(dtypes) else product

@@ -5,7 +5,7 @@
 Here t are the index variables that the pattern shares with the result, and s are the ones that it shares with X; n, k
 and m are the dense index variables of X and R, of X and V, and of V and R. Each letter stands for several index
 variables, which become one axis. The derivative with respect to X is a product of blocks, too. The derivative with
-respect to V is none: it is a sampled product.
+respect to V is not a product of blocks, but a sampled product.
 
 XLA would write X[s(e)] and the products of all entries to memory. A kernel (`block_kernels.py`) reads each block of X
 in place. The entries are sorted by their target t(e). Entries that take no part, such as padding, come after the
@@ -84,7 +84,7 @@ class BlockProduct:
         return jnp.transpose(shaped, [labels.index(v) for v in self.spec.result.before])
 
 
-SLOTS = ""  # the label of the axis of slots, which is no index variable's
+SLOTS = ""  # the label of the axis of slots, which is not an index variable's
 
 
 def _group_axes(x: Array, labels: Group, groups: Sequence[Group]) -> jax.Array:
@@ -155,7 +155,7 @@ class SortedEntries:
 def block_product(spec: Spec) -> BlockProduct | None:
     """Return the einsum as a product of blocks.
 
-    None if it is no product of blocks, or if an element of the result may be a sum over more than MOST entries.
+    None if it is not a product of blocks, or if an element of the result may be a sum over more than MOST entries.
     """
     lain = [term.on for term in spec.factors]
     is_product = spec.semiring.is_linear and spec.mask is None and len(lain) == 2 and set(lain) == {0, None}

@@ -1,4 +1,4 @@
-"""Random samples without replacement as operations of XLA: what `csrc/random/draw.cc` computes on CPU."""
+"""Random samples without replacement as XLA operations: what `csrc/random/draw.cc` computes on CPU."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jax import lax
 
 
 def draw(key: jax.Array, sizes: jax.Array, count: int) -> jax.Array:
-    """Draw `count` distinct numbers below each of the `sizes` (n,). Where a size is at most `count`, take 0, 1, ….
+    """Draw `count` distinct numbers below each of the `sizes` (n,). If a size is at most `count`, take 0, 1, ….
 
     For j = 0, …, count - 1, a random number up to u = size - count + j joins the set. If it is in the set already, u
     joins the set instead.

@@ -39,7 +39,7 @@ MOST_KNOWN = 1 << 16
 the MiB of constants that a program for platforms other than CPU may have."""
 
 MOST_COUNTED = 1 << 30
-"""The most joined rows that are counted at a time, since the running sum is an int32."""
+"""The most joined rows that are counted at a time, because the running sum is an int32."""
 
 FEW = 5  # patterns whose orders are all compared
 
@@ -110,12 +110,12 @@ class Sorted:
 
 
 def _on_device(column: Array) -> Array:
-    """Convert known coordinates to an array of JAX. Raises DTypeError if JAX would cut them to 32 bits."""
+    """Convert known coordinates to a JAX array. Raises DTypeError if JAX would cut them to 32 bits."""
     is_cut = isinstance(column, np.ndarray) and not jax.config.read("jax_enable_x64")
     if is_cut and column.max(initial=0) > np.iinfo(np.int32).max:
         raise DTypeError(
-            "Expected coordinates that int32 counts for a join of large patterns by XLA operations, but one is "
-            f"{column.max():,}. Set jax.config.update('jax_enable_x64', True)."
+            "Expected coordinates that fit int32 for a join of large patterns with XLA operations, but one coordinate "
+            f"is {column.max():,}. Set jax.config.update('jax_enable_x64', True)."
         )
     return jnp.asarray(column)
 
@@ -161,7 +161,7 @@ def sort_by(
             return Sorted(entries, heads, arrays[0], left)
     if not keys:
         return Sorted(entries, (), None, ())
-    # An entry that is not live gets the size of the dimension, which is no row's coordinate.
+    # An entry that is not live gets the size of the dimension, which is not a row's coordinate.
     xp: Any = np if entries.is_known else jnp
     live, coordinates = entries.live, entries.coordinates
     placed = [coordinates[v] if live is None else xp.where(live, coordinates[v], sizes[v]) for v in keys]

@@ -1,4 +1,4 @@
-"""The routines of dynamic patterns as operations of XLA: what `csrc/routines/routines.cc` computes on CPU.
+"""The routines of dynamic patterns as XLA operations: what `csrc/routines/routines.cc` computes on CPU.
 
 Both compute the same integers, also in padding, and the same true counts after an overflow.
 """
@@ -33,9 +33,9 @@ def run_portable(
     """
     if routine.name == "check":
         raise NotYetSupportedError(
-            'Expected config.bounds to be "clamp" in a program that is not for cpu, but it is "check", and no other '
-            "platform has a program fail for invalid index arrays yet. Set jsparse.config.bounds = 'clamp', and call "
-            "SparseTensor.validate() where the index arrays come from, or run the program on CPU."
+            'Expected config.bounds to be "clamp" in a program that is not for cpu, but it is "check", and '
+            "programs on other platforms cannot fail for invalid index arrays yet. Set jsparse.config.bounds = 'clamp' "
+            "and call SparseTensor.validate() where the index arrays are made, or run the program on CPU."
         )
     params = Parameters.read(routine.params)
     type_ = params.type
@@ -137,7 +137,8 @@ def _is_nonzero(x: jax.Array) -> jax.Array:
 def _number(leading: jax.Array, numbers: jax.Array, type_: PatternType) -> tuple[jax.Array, jax.Array]:
     """Number the integers below the size of the type: the slot of each of the `numbers`, and the number in each slot.
 
-    The leading numbers have the first slots. Of equal numbers the first one in a stable order stands for all of them.
+    The leading numbers have the first slots. Among equal numbers, the first one in a stable order represents all of
+    them.
     """
     (size,), first = type_.shape, leading.shape[0]
     both = jnp.concatenate([leading, numbers])

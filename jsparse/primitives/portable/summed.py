@@ -13,7 +13,7 @@ scattered.
 Sums of many float32 numbers are made in float64, where the platform has it: a scatter adds one row after the other, so
 a running sum of ones would stop growing at 2²⁴. On other platforms they are made in two levels: the rows of a chunk are
 summed first, then the sums of the chunks. Rows that are not live, such as padding, are dropped. They are not multiplied
-by 0, since 0 times NaN is NaN.
+by 0, because 0 times NaN is NaN.
 """
 
 from __future__ import annotations

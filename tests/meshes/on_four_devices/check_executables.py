@@ -151,7 +151,7 @@ def test_shardings_that_do_not_fit_are_explained():
             jax.jit(sampled)(placed(mesh, x, P(None, "x")), features)
         found = jax.jit(partial(sampled, out_sharding=P("x")))(placed(mesh, x, P(None, "x")), features)
         np.testing.assert_array_equal(found, A.todense() * (draw(ROWS, 8) @ x.T))
-        with pytest.raises(jsparse.ShardingError, match="are divided alike"):
+        with pytest.raises(jsparse.ShardingError, match="are divided in the same way"):
             jax.jit(lambda x, y: jsparse.einsum("ij,jk,jl->ikl", A, x, y))(
                 placed(mesh, x, P(None, "x")), placed(mesh, draw(COLUMNS, 12), P(None, "x"))
             )

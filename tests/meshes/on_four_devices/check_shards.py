@@ -231,9 +231,9 @@ def test_errors(mesh):
         jsparse.shard(A, mesh, "rows")
     with pytest.raises(jsparse.PatternError, match="it is traced"):
         jax.jit(lambda v: jsparse.shard(A.with_values(v), mesh, "x").values)(A.values)
-    with pytest.raises(jsparse.NotYetSupportedError, match=r"needs other rows. Gather it: S.gather\(\)"):
+    with pytest.raises(jsparse.NotYetSupportedError, match=r"needs the rows of other devices. Gather it: S.gather\(\)"):
         jsparse.einsum("ij,jk->ij", S, draw(ROWS, 3))
-    with pytest.raises(jsparse.NotYetSupportedError, match=r"needs other rows. Gather it: S.gather\(\)"):
+    with pytest.raises(jsparse.NotYetSupportedError, match=r"needs the rows of other devices. Gather it: S.gather\(\)"):
         jsparse.transpose(S)
     with pytest.raises(jsparse.ShapeError, match=r"Expected an array \(48,\) or \(48, k\)"):
         S @ draw(ROWS + 1, 3)
@@ -241,8 +241,8 @@ def test_errors(mesh):
         S.sum(2)
     with pytest.raises(jsparse.NotYetSupportedError, match="'ii,ij->j' needs other rows"):
         jsparse.einsum("ii,ij->j", S, draw(ROWS, 3))
-    with pytest.raises(jsparse.NotYetSupportedError, match="inside of jax.shard_map"):
+    with pytest.raises(jsparse.NotYetSupportedError, match="inside jax.shard_map"):
         S.block  # noqa: B018
     assert "rows over 'x'" in repr(S)
-    with pytest.raises(AttributeError, match=r"A.todense needs other rows. Gather it: S.gather\(\)"):
+    with pytest.raises(AttributeError, match=r"A.todense needs the rows of other devices. Gather it: S.gather\(\)"):
         S.todense()

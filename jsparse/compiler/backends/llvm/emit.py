@@ -29,7 +29,8 @@ NUMBERS = ir.Constant(ir.VectorType(I32, FILTER_LANES), [ir.Constant(I32, n) for
 
 
 def append_kept(expr: ExprEmitter, stmt: Filter, first: Var) -> None:
-    """Test the numbers of a filter in `FILTER_LANES` lanes, from `first` on. Store the numbers that pass in `found`.
+    """Test the numbers of a filter in `FILTER_LANES` lanes, starting at `first`. Store the numbers that pass in
+    `found`.
 
     A mask disables the lanes after the end of the filter's range, in loads and gathers too. The numbers that pass are
     packed in a register and stored together. So a range shorter than a vector takes a single test.
@@ -341,7 +342,7 @@ class _Lazy(dict[str, Any]):
 
 
 class _LoadedFunction(ir.LoadInstr):  # type: ignore[misc]
-    """A function pointer loaded from the context, with the function's signature, since LLVM's pointers have no type."""
+    """A function pointer loaded from the context, with its signature, because LLVM's pointers have no type."""
 
     function_type: ir.FunctionType | None = None
 

@@ -185,8 +185,8 @@ class ExprEmitter:
         most = 2**63 if expr.type.is_signed else 2**64
         if not (expr.type.is_float or -(2**63) <= number < most):
             raise ScheduleError(
-                f"Expected loops and workspaces whose sizes fit 64 bits, but got one of {number:,}. Store the large "
-                f"dimensions in compressed levels."
+                f"Expected loops and workspaces whose sizes fit 64 bits, but got size {number:,}. Store the large "
+                "dimensions in compressed levels."
             )
         scalar = ir.Constant(llvm_type(expr.type.scalar), number)
         return ir.Constant(llvm_type(expr.type), [scalar] * expr.type.lanes) if expr.type.lanes else scalar

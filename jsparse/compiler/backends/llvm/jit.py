@@ -26,8 +26,8 @@ OPTIMIZED = 3  # LLVM's highest optimisation level
 
 # llvmlite parses and optimizes modules in one context of LLVM, which only one thread may use at a time. Kernels become
 # object code before they are linked, so that the cache on disk holds what `link_object` takes, and a kernel that was
-# just compiled and one from disk come to life in the same way. Each is a library of its own, with a name of its own: it
-# is unloaded when the last reference to its `CompiledKernel` goes.
+# just compiled and one from disk come to life in the same way. Each is a separate library, with its own name: it is
+# unloaded when the last reference to its `CompiledKernel` goes.
 _lock = hold_over_forks(threading.RLock())
 _names = count()
 

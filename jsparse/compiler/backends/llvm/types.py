@@ -1,7 +1,7 @@
 """KernelIR types as LLVM types, and casts between them, for scalars and vectors.
 
-Narrow floats are converted by integer operations on their bits, so that vectors stay vectors and no library function
-is called. Where the CPU has instructions for `float16`, these are used.
+Narrow floats are converted by integer operations on their bits, so that vectors stay vectors and no library function is
+called. If the CPU has instructions for `float16`, these are used.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ order, they are upper bounds, which follow from nse and the sizes.
 
 The parts of a cost are added up. The roofline model takes the greater one of arithmetic and memory traffic instead
 (Williams et al., 2009). Here, the price of a missed cache line is the time that it adds to a product whose rows are in
-the nearest cache (`CpuModel`), since a gathered line comes too late for the arithmetic that waits for it.
+the nearest cache (`CpuModel`), because a gathered line comes too late for the arithmetic that waits for it.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def sharing(nest: Summary, entries: float = inf, work: float = 0.0) -> tuple[str
         return nest.loops[0], "owned"
     loops, free_vars = [name for name in nest.loops if name not in nest.precompute_loops], nest.free_vars
     sum_outermost, tiles_first = nest.loops[0] in nest.precompute_loops, loops[:1] == [nest.tile_loop]
-    # Where the outermost loop runs over tiles of a small index around a sum, threads divide the sum instead.
+    # If the outermost loop runs over tiles of a small index around a sum, threads divide the sum instead.
     around_sum = tiles_first and len(loops) > 1 and not (nest.panel or nest.tiles_outermost or nest.head)
     is_small_tiling = around_sum and extent(nest.problem, (str(nest.vector),)) < 1024
     owned = loops and free_vars.issuperset(nest.variables_of(loops[0])) and not is_small_tiling
@@ -251,7 +251,7 @@ def _work(nest: Summary, counts: TripCounts) -> float:
         sums = counts.entries_above(len(nest.precompute_loops))
         if nest.sums_in_lanes:
             work = (leaf * max(inner, 1) + sums * max(outer, 1)) * dense
-        else:  # loops over dense indices of the target stand around the sum
+        else:  # loops over dense indices of the target enclose the sum
             terms = leaf * extent(nest.problem, nest.free_dense_vars) * _times_summed(nest)
             work = terms + sums * max(outer, 1) * dense
     else:
@@ -291,9 +291,9 @@ def _panels(nest: Summary, access: Access, counts: TripCounts) -> float:
 def wide_lanes(nest: Summary) -> int:
     """Return the number of lanes of a wide tile, which the kernel uses in runs with few threads; 0 without wide tiles.
 
-    The loop over wide tiles stands outside of all loops over patterns. Without panels, wide tiles have as many lanes as
-    fit the registers. If rows are copied for panels, wide tiles pay only if the nearest cache cannot hold the copy.
-    There are fewer wide tiles than narrow tiles, so fewer segments are continued from panel to panel.
+    The loop over wide tiles is outside all loops over patterns. Without panels, wide tiles have as many lanes as fit
+    the registers. If rows are copied for panels, wide tiles pay only if the nearest cache cannot hold the copy. There
+    are fewer wide tiles than narrow tiles, so fewer segments are continued from panel to panel.
     """
     if nest.panel and nest.first("cache_read") is not None:
         is_far = nest.panel * nest.lanes * nest.itemsize > nest.cpu.first_cache_bytes
@@ -309,7 +309,7 @@ def wide_lanes(nest: Summary) -> int:
 def _cost_of_visits(nest: Summary, counts: TripCounts) -> float:
     """The cost of all iterations of loops over patterns, and of the branches at the starts and ends of segments. Dense
     loops around some of these loops repeat them."""
-    # Dense loops over the target stand around the tail, and repeat its loops: once in each iteration or, if several
+    # Dense loops over the target enclose the tail, and repeat its loops: once in each iteration or, if several
     # iterations run at a time, once for all of these.
     is_once = nest.sums_tail_first or not nest.tail
     around = 1.0 if is_once else extent(nest.problem, nest.free_dense_vars) / nest.passes_saved
@@ -342,11 +342,11 @@ def _times_summed(nest: Summary) -> int:
 
 
 def _cost_of_far_lines(nest: Summary, counts: TripCounts) -> float:
-    """The cost of the target's cache lines that are read and written back, since they have left the near caches.
+    """The cost of the target's cache lines that are read and written back, because they have left the near caches.
 
     Sums that are scattered change a line anywhere in the target. If the loop over tiles is outside of all loops over
     patterns, one tile of every row is stored before the next tile of any row: tiles that are stored one after the other
-    lie far apart in memory.
+    are far apart in memory.
     """
     problem, target = nest.problem, nest.problem.target
     if nest.vector not in nest.free_vars or not (nest.scatters or nest.tiles_outermost):

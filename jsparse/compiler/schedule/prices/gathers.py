@@ -31,7 +31,7 @@ from jsparse.formats import Pattern
 from jsparse.notation.assignment import Access, IndexVar
 
 PAIRS = 64  # pairs of neighbouring segments that are compared
-LONGEST = 512  # the most entries of a segment that are compared
+LONGEST = 512  # the maximum number of entries of a segment that are compared
 
 
 def extent(problem: Problem, variables: Sequence[IndexVar]) -> int:
@@ -70,7 +70,7 @@ class GatheredRows(NamedTuple):
         slices, turns: the extents of two sets of loops around the reduction: `slices` of loops over variables of the
             factor, `turns` of loops over variables that the factor lacks.
         beside: the extent of the variables in `slices` that the factor stores directly around the variable in lanes.
-            The rows at their coordinates lie side by side in memory.
+            The rows at their coordinates are adjacent in memory.
     """
 
     variables: frozenset[IndexVar]
@@ -118,7 +118,7 @@ class GatheredRows(NamedTuple):
             cost += (leaf - bound) * turns * again
         if self.beside <= 1:
             return self.slices * self.block * nest.cpu.lines(self.columns * self.item) * cost
-        # Rows that lie side by side share lines. Iterations that run at a time read them together, as `parts` parts.
+        # Adjacent rows share lines. Iterations that run at a time read them together, as `parts` parts.
         apart = self.slices // self.beside * self.block
         lines, parts = nest.cpu.lines(self.beside * self.columns * self.item), -(-self.beside // nest.copies)
         read = parts * nest.cpu.lines(-(-self.beside // parts) * self.columns * self.item)

@@ -30,7 +30,8 @@ from jsparse.compiler.schedule.transformations.vectorize import Vectorize
 from jsparse.compiler.schedule.trip_counts import levels_in_walk_order, single_levels, variables_in_walk_order
 from jsparse.notation.assignment import IndexVar
 
-MOST_PANELS = 64  # the most panels that a float32 sum may be cut into: the panels' sums are added in memory
+# the maximum number of panels that a float32 sum may be cut into: the panels' sums are added in memory
+MOST_PANELS = 64
 
 Names = tuple[str, ...]
 Steps = tuple[Transformation, ...]
@@ -62,7 +63,7 @@ def candidates(
     vectors = _vectors(start, outer)
     for walk in dict.fromkeys(_walks(start, patterns, as_stored)):
         first = tuple(v for v in outer if v in walk)
-        if walk[: len(first)] != first:  # the loops that statements share stand outside of all others
+        if walk[: len(first)] != first:  # the loops that statements share are outside all others
             continue
         if orders and any(order is not None and variables_in_walk_order(order, walk) != order for order in orders):
             continue
@@ -88,7 +89,7 @@ def _walks(start: Summary, patterns: Sequence[AnyPattern], as_stored: bool) -> I
 
 
 def _vectors(start: Summary, outer: Sequence[IndexVar]) -> list[IndexVar | None]:
-    """The variables that may run in lanes. None stands for no lanes; it is left out if they cannot be faster."""
+    """The variables that may run in lanes. None means no lanes; it is left out if that cannot be faster."""
     if start.vector is not None:
         return [start.vector]
     problem = start.problem
@@ -215,8 +216,8 @@ def _order_and_tile(
         sums_all: whether all innermost reductions over entries are computed before the other factors are used.
         owned: whether threads own tiles. If not, chunks of another loop have copies of the target.
         in_blocks: whether the innermost dense loop around the reductions runs over rows of blocks, which all read the
-            same rows of a dense factor. It then stands inside of the loop over tiles: a near cache holds one tile of
-            these rows.
+            same rows of a dense factor. It is then inside the loop over tiles: a near cache holds one tile of these
+            rows.
     """
     vector, problem = probe.vector, probe.problem
     # If the whole tail is summed before, no loop over a dense index of the target has to go around it. Else these loops
@@ -229,8 +230,8 @@ def _order_and_tile(
     order = (*outer, *(v for v in order if v not in outer))
     if vector is None:
         return (Reorder(order),), order
-    # Lanes of the target: the `inner` reductions stand inside of the loop over tiles, and all of them add to one
-    # register tile. Lanes of a summed index: the loop over tiles is the innermost part of the sum.
+    # Lanes of the target: the `inner` reductions are inside the loop over tiles, and all of them add to one register
+    # tile. Lanes of a summed index: the loop over tiles is the innermost part of the sum.
     inner = len(probe.scalar_reductions) + (0 if sums_all else len(probe.tail))
     tile = len(order) - (inner if vector in probe.free_vars else 0)
     tile -= in_blocks
@@ -255,7 +256,7 @@ def _lanes(probe: Summary, tile_bytes: int) -> int:
 
 
 def default_lanes(nest: Summary, var: IndexVar) -> int:
-    """The number of elements of a register tile of a variable that is to run in lanes."""
+    """The number of elements of a register tile of a variable that runs in lanes."""
     return max(1, min(nest.cpu.tile_bytes // nest.itemsize, nest.problem.size[var] or 1))
 
 
@@ -264,7 +265,7 @@ def _jam(
 ) -> Iterator[Alternative]:
     """Yield the alternatives in which several iterations of a loop run at a time.
 
-    Each iteration has a register tile of its own, and all of them use a row that is loaded once. This is the register
+    Each iteration has its own register tile, and all of them use a row that is loaded once. This is the register
     blocking of dense products (Goto and van de Geijn, 2008).
     """
     jammed, cpu = _find_loop_to_jam(probe), probe.cpu
@@ -290,7 +291,7 @@ def _find_loop_to_jam(probe: Summary) -> IndexVar | None:
     """Return the loop that gets faster if several of its iterations run at a time, or None if there is no such loop.
 
     The loop is the innermost one outside all reductions. The loops inside must be the same for all of its coordinates.
-    They must read rows that these coordinates share, or short rows that lie side by side.
+    They must read rows that these coordinates share, or short rows that are adjacent in memory.
     """
     if probe.vector not in probe.free_vars or not probe.is_product or probe.precompute_loops:
         return None

@@ -122,7 +122,8 @@ def _price_candidates(
     best = inf
 
     # Branch and bound: `Prices.least` is a lower bound of all candidates with the probe's order and lanes. Equal bounds
-    # stay open, since candidates with equal totals are compared by the parts of their costs, and then by their numbers.
+    # stay open, because candidates with equal totals are compared by the parts of their costs, and then by their
+    # numbers.
     def is_open(probe: Summary) -> bool:
         return best == inf or prices.least(probe) <= best
 
@@ -136,14 +137,15 @@ def _price_candidates(
         priced.append((cost, n, c))
     if not priced and asked != NOTHING:
         raise ScheduleError(
-            f"No loops over {problem.assignment} agree with the schedule:\n{asked}\nA dynamic pattern is walked in the "
-            f"orders in which it is stored. Leave the order of the loops out, or convert an operand with .asformat."
+            f"No loops over {problem.assignment} agree with the schedule:\n{asked}\nA dynamic pattern can only be "
+            "walked in the orders in which it is stored. Leave out the order of the loops, or convert an operand with "
+            ".asformat."
         )
     if not priced:
         raise NotYetSupportedError(
             f"The dynamic patterns of {problem.assignment} store the indices that they share in contradicting orders, "
-            f"so that no loops walk all of them as they are stored. Convert one of them with .asformat before, to a "
-            f"format whose order of levels agrees with the others."
+            "so no loops can walk all of them as they are stored. Convert one of them with .asformat first, to a "
+            "format whose order of levels agrees with the others."
         )
     priced.sort(key=lambda entry: entry[:2])
     return priced

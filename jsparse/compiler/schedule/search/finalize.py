@@ -106,7 +106,8 @@ def _count_full_steps(pattern: Pattern, lanes: int) -> tuple[tuple[int, int], ..
     return tuple((int(of_level.sum()), int(np.count_nonzero(of_level))) for of_level in steps)
 
 
-BINNED_GRAIN = 1 << 13  # the least entries of a chunk that lists its terms: it writes to a list for each range
+# the minimum number of entries of a chunk that lists its terms: it writes to a list for each range
+BINNED_GRAIN = 1 << 13
 SHORT = 64  # a segment of at most this many entries is one block (BLOCK of `loops.blocked_sums`)
 
 
@@ -121,7 +122,7 @@ def finalize(
         patterns: the patterns of the problem that is compiled.
         counts: the trip counts of the nest's loops over patterns.
         alone: whether no other statement shares the nest's loops. Shared loops get no step here that divides them over
-            threads, since one step divides them for all statements.
+            threads, because one step divides them for all statements.
     """
     # The order of steps matters. A map fixes sums and lookups, so `promote` and `merge_by` come before `scatter`.
     # Race strategy `split` needs sums in registers, so `parallelize` comes after `promote`. `interleaving` asks whether
@@ -202,8 +203,8 @@ def interleaving(nest: Summary, patterns: Sequence[AnyPattern]) -> Iterator[Unro
 
     An addition to a vector register takes about four cycles, and the next addition to this register has to wait. In the
     meantime, two registers can be loaded in each cycle. So if a near cache holds rows of one or two registers, the loop
-    adds two stored entries at a time, each to registers of its own. This does not pay if the loop prefetches, since the
-    loop then waits for memory and not for additions.
+    adds two stored entries at a time, each to registers of its own. This does not pay if the loop prefetches, because
+    the loop then waits for memory and not for additions.
     """
     in_registers = nest.first("promote") is not None and nest.vector in nest.free_vars and nest.reduces_innermost
     if not in_registers or nest.first("prefetch") is not None or nest.lanes * nest.itemsize > nest.cpu.jam_tile_bytes:

@@ -69,7 +69,9 @@ def plan_in_order(
     ways = [_with_shared(problem, tuple(patterns), tuple(order[:count]), asked) for count in counts]
     plans = [plan for plan in ways if plan is not None]
     if not plans and schedule is not None:
-        raise ScheduleError(f"No loops assemble {problem.target} with the schedule:\n{schedule}\nLeave steps out.")
+        raise ScheduleError(
+            f"No loops can assemble {problem.target} with the schedule:\n{schedule}\nLeave out some of its steps."
+        )
     return min(plans, key=lambda plan: plan.cost, default=None)
 
 
@@ -108,8 +110,8 @@ def _with_shared(
 def _apply_steps(nest: Summary, steps: Sequence[Transformation], asked: Schedule) -> Summary:
     """Apply the steps of `asked` to a nest, and also the legal steps of `steps` that decide what `asked` leaves open.
 
-    Steps that change the structure of the loops come first, since they build the loops again. Raises ScheduleError if a
-    step of `asked` is illegal.
+    Steps that change the structure of the loops come first, because they build the loops again. Raises ScheduleError if
+    a step of `asked` is illegal.
     """
     decided = {_decision(step) for step in asked.steps}
     grain = next((step.grain for step in steps if isinstance(step, Parallelize)), 1)

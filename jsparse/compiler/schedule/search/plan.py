@@ -30,7 +30,7 @@ class Plan:
         patterns: the pattern of each type in `problem.patterns`: the given pattern, its transposed index, or the
             pattern in blocks of rows.
         cost: the estimated cost of this plan.
-        find_rejected: a function that prices the candidates that were not chosen. It is called on demand, since the
+        find_rejected: a function that prices the candidates that were not chosen. It is called on demand, because the
             choice of the plan needs no prices of candidates that cannot be the cheapest one.
         blocks: the row blocks in which the entries of a relation are stored; None if they are not stored in blocks.
     """

@@ -3,7 +3,7 @@
 While a loop works on one entry, it requests the rows that a later entry selects in dense tensors. The bytes that are
 requested and not read yet should be as many as a core receives from memory in the time of one request (Little's law).
 With fewer bytes the core waits, and with more bytes rows push each other out of the nearest cache. So the distance
-follows from a number of bytes. This number is larger if the rows lie in memory and not in the last cache.
+follows from a number of bytes. This number is larger if the rows are in memory and not in the last cache.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def distance(cpu: CpuModel, rows: Sequence[Rows]) -> int:
 def rows_from_memory(nest: Summary) -> list[Rows]:
     """Find the rows that stored coordinates select in dense tensors that are too large for the cache.
 
-    Parts of a row that are shorter than a cache line are left out, since the previous part has mostly loaded the line
+    Parts of a row that are shorter than a cache line are left out, because the previous part has mostly loaded the line
     already. Rows of a few bytes are left out, too. If a loop outside of all loops over patterns fixes an index, such as
     the head of an attention layer, only one coordinate of this index counts for the size of the tensor: the rows of one
     head are read again and again.
@@ -103,15 +103,15 @@ def rows_from_memory(nest: Summary) -> list[Rows]:
         dense = [v for v in variables if v not in nest.pattern_vars and v not in fixed]
         part, row = _part(nest, dense), extent(nest.problem, dense)
         least = nest.cpu.line_bytes if part < row else nest.cpu.line_bytes // 2
-        # Rows in a second-level cache arrive in time, since a core looks a few hundred instructions ahead.
+        # Rows in a second-level cache arrive in time, because a core looks a few hundred instructions ahead.
         if size > nest.cpu.large_second_cache_bytes and part * item >= least:
             rows.append(Rows(row * item, size))
     return rows
 
 
 def _part(nest: Summary, dense: Sequence[str]) -> int:
-    """Return how many elements of a row one stored entry reads. If a dense loop stands outside of the loop over
-    entries, the entry reads one of its tiles, one of its coordinates, or the coordinates that run at a time."""
+    """Return how many elements of a row one stored entry reads. If a dense loop is outside the loop over entries, the
+    entry reads one of its tiles, one of its coordinates, or the coordinates that run at a time."""
     last = max(n for n, name in enumerate(nest.loops) if not nest.entry_vars.isdisjoint(nest.variables_of(name)))
     outside = {nest.outer.get(name, name): name in nest.outer for name in nest.loops[:last]}
     tile = nest.lanes if outside.get(str(nest.vector)) and nest.vector in dense else 1

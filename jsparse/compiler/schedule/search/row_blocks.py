@@ -138,7 +138,7 @@ def find_blocks_in_layout(
         if blocks is None or more:
             raise ScheduleError(
                 f"Expected one block of rows in the order {' '.join(order)} of {operand}. {operand} has to be a table "
-                f"such as k[p], and the rows those at another table o[p] of the same points. Leave {text} out."
+                f"such as k[p], and the rows come from another table o[p] of the same points. Leave {text} out."
             )
         return blocks, layout.with_order(operand, tuple(blocks.block if name == text else name for name in order))
     return None, layout
@@ -161,7 +161,7 @@ def paying_blocks(nest: Summary, patterns: Sequence[AnyPattern]) -> RowBlocks | 
     """Find the row blocks that make a nest cheaper; None if there are none.
 
     Blocks can pay on three conditions. Several entries that run at a time share the rows of a matrix. The loop over
-    matrices stands outside of the loops over entries. Sums are scattered to the target.
+    matrices is outside the loops over entries. Sums are scattered to the target.
     """
     problem = nest.problem
     if not (nest.scatters and nest.shares_rows and nest.vector in nest.free_vars) or nest.panel or nest.position_panel:

@@ -5,11 +5,11 @@ an earlier statement only at the variable's current coordinate. All statements h
 dense loop, a loop over a level of the only pattern, or a loop over outermost levels that store every coordinate.
 
 Threads divide the outermost loop, so each iteration of this loop must own a part of every target. A small target is
-exempt, since each chunk adds to a copy of it. An example is the gradient of a dense layer's weights, a sum over rows.
+exempt, because each chunk adds to a copy of it. An example is the gradient of a dense layer's weights, a sum over rows.
 
 Patterns may be reordered, so that statements share loops. The gradient of columns, `dV[j, l] = W[i, j] * dO[i, l]`,
 shares a loop over j with the statements that compute W, if these statements also walk the pattern column by column. A
-pattern can be reordered if only temporaries lie on it, so that none of its values are in memory.
+pattern can be reordered if only temporaries are stored on it, so that none of its values are in memory.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def is_sum(problem: Problem, number: int, var: IndexVar) -> bool:
 
     If the statement is dense, the variable must be divisible into panels: the statement then reads and writes the copy
     only once for each panel. The result is false for sums that stored entries scatter, as in `A.T @ G`. There, a loop
-    over the columns of A is faster, since its iterations own the sums.
+    over the columns of A is faster, because its iterations own the sums.
     """
     statement = problem.statements[number]
     if var in statement.target.variables() or not has_copies(problem, statement):
@@ -158,7 +158,7 @@ def in_shared_order(
     """Return the problem and its patterns with levels in the first order in which all statements share loops.
 
     Problem and patterns are unchanged if statements share loops in the given order, or in no order. With
-    `holds_results`, patterns of results keep their order. Without it, they are reordered as well, since these results
+    `holds_results`, patterns of results keep their order. Without it, they are reordered as well, because these results
     may become temporaries once more statements are added.
     """
     if len(problem.statements) > 1 and not find_shared_loops(problem):

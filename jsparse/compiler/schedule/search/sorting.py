@@ -65,7 +65,7 @@ class Sorts:
     """The sorts of a product's patterns, with the estimated costs of the sorts and of the loops after the sorts.
 
     Attributes:
-        orders: for each pattern the new order of its levels; None if the pattern stays as it is.
+        orders: for each pattern the new order of its levels; None if the pattern stays unchanged.
         price: the cost of all sorts, and of locating rows in patterns that have no pointer for each row.
         loops: the cost of the loops after the sorts.
     """

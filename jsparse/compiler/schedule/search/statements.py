@@ -3,8 +3,8 @@
 This module also decides how dense tensors are stored, because the storage limits which index can run in lanes. In a
 layer with sparse weights and the batch in front, `T[b, o] = X[b, i] * W[o, i]` and `Y[b, o] = max(T[b, o], 0)`, loops
 over the entries of W can run b in lanes only if all tensors store b innermost. The caller transposes operands and
-results, as for a single product. Transposes between two kernels cost nothing, since XLA stores the tensor between them
-in the other layout.
+results, as for a single product. Transposes between two kernels cost nothing, because XLA stores the tensor between
+them in the other layout.
 
 *Narrow results are rounded once.* A kernel that adds to a float16 or bfloat16 target in memory would round at each
 addition: a sum of ones in bfloat16 stops at 256. So the kernel adds to a target with the dtype of arithmetic instead,
@@ -43,7 +43,7 @@ from jsparse.notation.assignment import Access, IndexVar
 from jsparse.notation.einsum import operand_name
 
 COPIED = 4
-"""The least work of a chunk for each element of its copies, since copies are cleared and added to other copies."""
+"""The least work of a chunk for each element of its copies, because copies are cleared and added to other copies."""
 
 MOST_COST = 2.0
 """The most that shared loops may cost, relative to loops of each statement by itself. The costs leave out the arrays

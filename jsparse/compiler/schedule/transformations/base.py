@@ -19,7 +19,7 @@ def no_loop(name: str, nest: Summary) -> str:
     """Return the message that the nest has no loop of that name."""
     loops = ", ".join(nest.loops) or "none"
     if name == nest.vector:
-        return f"{name} runs in lanes, and no loop over it is left; the loops are {loops}"
+        return f"{name} runs in lanes, so no loop over it is left; the loops are {loops}"
     return f"there is no loop {name}; the loops are {loops}"
 
 
@@ -49,9 +49,9 @@ def structure_reason(nest: Summary, *loops: str) -> str | None:
     """
     for step in nest.steps:
         if step.keyword in WORKSPACES:
-            return f"'{step}' has made a workspace for the loops as they are"
+            return f"'{step}' has already made a workspace for the loops as they are"
         if step.keyword in OF_LOOPS and getattr(step, "loop", None) in loops:
-            return f"'{step}' is for the loop as it is"
+            return f"'{step}' applies to the loop as it is"
     return None
 
 

@@ -39,16 +39,16 @@ class CacheRead(Transformation):
     def check(self, nest: Summary) -> str | None:
         var = nest.outer.get(self.loop)
         if var is None or var in nest.positions or self.loop not in nest.loops or var == nest.vector:
-            return f"{self.loop} is no loop over panels of coordinates"
+            return f"{self.loop} is not a loop over panels of coordinates"
         if step := first_of(nest, "cache_read", "precompute", "scatter"):
-            return f"'{step}' has made a workspace already"
+            return f"'{step}' has already made a workspace"
         if nest.tile_loop is None:
             return "rows are copied by register tiles, and nothing runs in lanes"
         if nest.loops.index(nest.tile_loop) > nest.loops.index(self.loop):
-            return f"the loop {nest.tile_loop} over register tiles has to stand outside of {self.loop}"
+            return f"the loop {nest.tile_loop} over register tiles has to be outside {self.loop}"
         reads = [set(f.indices) for f in nest.factors if f.tensor == self.tensor]
         if reads != [{var, nest.vector}] or not nest.is_product:
-            return f"{self.tensor} is not read once, by the indices {var} and {nest.vector} alone"
+            return f"{self.tensor} is not read exactly once, with only the indices {var} and {nest.vector}"
         item = np.dtype(nest.problem.type_of[self.tensor].dtype).itemsize
         bytes_ = nest.splits[var] * nest.lanes * item
         if bytes_ > LARGEST_COPY:

@@ -26,7 +26,7 @@ class ComputeAt(LoopStep):
 
     def reason(self, nest: Summary) -> str | None:
         if step := first_of(nest, "parallelize", "widen", "compute_at"):
-            return f"'{step}' is about all loops of the statement"
+            return f"'{step}' applies to all loops of the statement"
         for name in nest.loops[: nest.loops.index(self.loop) + 1]:
             if name in nest.fusions:
                 return f"the loop {name} is fused"
@@ -35,7 +35,7 @@ class ComputeAt(LoopStep):
             if nest.vector is not None and nest.outer.get(name) == nest.vector:
                 return f"the loop {name} runs over register tiles"
         if len(nest.problem.statements) == nest.number + 1:
-            return "there is no statement behind it"
+            return "no statement follows it"
         return None
 
     def apply(self, nest: LoopNest) -> LoopNest:

@@ -39,7 +39,7 @@ class Fuse(Transformation):
             if any(name in names for names in nest.problem.level_variables):
                 return f"{name} is an index of a sparse pattern: the race strategy split divides its long segments"
             if name in nest.outer or name in nest.splits or name in nest.fusions or name == nest.vector:
-                return f"the loop over {name} is split or fused already"
+                return f"the loop over {name} is already split or fused"
             if name not in nest.free_vars:
                 return f"{name} is summed, and the sums of a fused loop are not cut into blocks"
             if any(name in (part for _, part in derived.parts) for derived in nest.problem.derived):
@@ -47,7 +47,7 @@ class Fuse(Transformation):
         if nest.loops.index(self.inner) != nest.loops.index(self.outer) + 1:
             return f"{self.inner} is not the loop directly inside {self.outer}"
         reason = structure_reason(nest, self.outer, self.inner)
-        return None if reason is None else f"{reason}: fuse before"
+        return None if reason is None else f"{reason}: put fuse first"
 
     def loops_after(self, nest: Summary) -> tuple[str, ...]:
         at = nest.loops.index(self.outer)

@@ -50,14 +50,16 @@ class MergeBy(Transformation):
         if self.pattern not in walking:
             return f"{self.leader} has no level of {self.loop}"
         if self.loop in nest.splits or self.loop in nest.positions:
-            return f"the loop over {self.loop} is divided by the entries of one pattern already"
+            return f"the loop over {self.loop} is already divided by the entries of one pattern"
         if nest.first("scatter") is not None:
-            return f"'{nest.first('scatter')}' is for the lookups as they are: merge before"
+            return f"'{nest.first('scatter')}' applies to the lookups as they are: put merge_by before it"
         # A lookup is a search (0), arithmetic (1), or arithmetic that always finds a coordinate (2).
         kinds = {n: nest.problem.patterns[n].levels[names[n].index(self.loop)].kind for n in walking}
         located = {n: 2 if kind.is_full else 0 if kind.has_coordinates else 1 for n, kind in kinds.items()}
         if not nest.concordant and located[self.pattern] > min(located.values()):
-            return f"{self.leader} locates a coordinate of {self.loop} by arithmetic, so that another one is walked"
+            return (
+                f"{self.leader} locates a coordinate of {self.loop} by arithmetic, so another pattern has to be walked"
+            )
         return None
 
     def renumber(self, numbers: Sequence[int], names: Mapping[str, str] | None = None) -> MergeBy:

@@ -50,7 +50,7 @@ class Parallelize(LoopStep):
 
     def reason(self, nest: Summary) -> str | None:
         if nest.first("parallelize") is not None:
-            return f"'{nest.first('parallelize')}' divides the work already"
+            return f"'{nest.first('parallelize')}' already divides the work"
         if not 0 <= self.grain <= LARGEST_SIZE:
             return f"a chunk has at least one entry and at most 2**62, not {self.grain}"
         if nest.problem.is_assembly:
@@ -62,13 +62,13 @@ class Parallelize(LoopStep):
         if self.loop not in nest.precompute_loops:
             before = [name for name in before if name not in nest.precompute_loops]
         if any(name != nest.tile_loop for name in before):
-            return f"only the outermost loop is divided over threads: reorder {self.loop} out of {before[0]}"
+            return f"only the outermost loop is divided over threads: move {self.loop} outside {before[0]}"
         if self.race == "reduced":
             return self._reason_against_own_sums(nest)
         if self.race == "binned":
             return bins_reason(nest, self.loop)
         if before:
-            return f"each tile of {nest.vector} would divide {self.loop} anew: reorder {self.loop} out of {before[0]}"
+            return f"each tile of {nest.vector} would divide {self.loop} again: move {self.loop} outside {before[0]}"
         owners = [v for v in nest.variables_of(self.loop) if v not in nest.free_vars]
         if owners:
             return f"the iterations of {self.loop} do not own parts of {nest.statement.target}: it lacks {owners[0]}"
@@ -83,7 +83,7 @@ class Parallelize(LoopStep):
         if len(nest.problem.statements) > 1:
             return None
         if self.loop in nest.outer or self.loop in nest.fusions or self.loop in nest.splits:
-            return "chunks of panels and of fused loops have no sums of their own"
+            return "chunks of panels and of fused loops do not have separate sums"
         if self.loop in nest.free_vars:
             return f"{self.loop} is an index of the target: its iterations own their parts"
         if nest.precompute_loops[:1] == (self.loop,):
@@ -91,7 +91,7 @@ class Parallelize(LoopStep):
         inside = nest.loops[nest.loops.index(self.loop) :]
         if any(not nest.free_vars.isdisjoint(nest.variables_of(name)) for name in inside):
             return copies_reason(nest, self.loop)
-        return None if nest.first("promote") is not None else "promote the sum to registers before"
+        return None if nest.first("promote") is not None else "promote the sum to registers first"
 
     def apply(self, nest: LoopNest) -> LoopNest:
         parallel = Parallel(self.race, max(self.grain, 1))

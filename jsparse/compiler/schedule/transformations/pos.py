@@ -24,17 +24,17 @@ class Pos(LoopStep):
 
     def reason(self, nest: Summary) -> str | None:
         if self.loop in nest.splits:
-            return f"the loop over {self.loop} is split by coordinates already"
+            return f"the loop over {self.loop} is already split by coordinates"
         if nest.problem.is_assembly:
-            return "the loops of an assembly stay loops over coordinates"
+            return "the loops of an assembly always run over coordinates"
         walked = nest.level_walked_by(self.loop)
         if walked is None:
-            return f"no pattern is walked at {self.loop}, so its coordinates are not the positions of one"
+            return f"{self.loop} walks no pattern, so its coordinates are not positions of a pattern"
         for n in nest.statement.patterns:
             levels = zip(nest.problem.level_variables[n], nest.problem.patterns[n].levels, strict=True)
-            # A full level is no obstacle, since coordinates are located in it by arithmetic.
+            # A full level is not an obstacle, because coordinates are located in it by arithmetic.
             if n != walked.pattern and not all(level.kind.is_full for name, level in levels if name == self.loop):
-                return f"several patterns meet at {self.loop}, so its coordinates are not the positions of one"
+                return f"several patterns meet at {self.loop}, so its coordinates are not positions of a single pattern"
         if nest.problem.level_variables[walked.pattern].count(self.loop) > 1:
             return f"{self.loop} is repeated in P{walked.pattern}"
         if walked.level is not None and not (walked.level.kind.has_pointers and walked.level.unique):

@@ -28,8 +28,8 @@ class Precompute(Transformation):
     """Sum over some loops before multiplying by factors b that do not depend on these loops: Σ (a·b) = (Σ a)·b.
 
     The sum is held in the workspace `sub` (Kjolstad et al., 2019), in lanes if one of the summed factors runs in lanes.
-    A sum over stored entries is marked when a term is added to it, since a sum without terms contributes nothing, even
-    if b is infinite.
+    A sum over stored entries is marked when a term is added to it, because a sum without terms contributes nothing,
+    even if b is infinite.
 
     Attributes:
         loops: the names of the loops, which are neighbours in the nest. Either all run over stored entries, or all
@@ -51,9 +51,9 @@ class Precompute(Transformation):
         if missing or not self.loops:
             return no_loop(missing[0], nest) if missing else "name the loops to sum over"
         if step := first_of(nest, *WORKSPACES):
-            return f"'{step}' has made a workspace already: precompute before"
+            return f"'{step}' has already made a workspace: put precompute before it"
         if not nest.sums_first:
-            return "the value is no product that distributes over its sum"
+            return "the value is not a product that distributes over its sum"
         at = nest.loops.index(self.loops[0])
         if nest.loops[at : at + len(self.loops)] != self.loops:
             return f"the loops {' '.join(self.loops)} are not next to each other, in this order"
@@ -63,11 +63,11 @@ class Precompute(Transformation):
         names = set(self.loops)
         for name in self.loops:
             if name in nest.free_vars or name in nest.splits or name not in (*nest.walk, *nest.scalar_reductions):
-                return f"{name} is no index that is summed in one loop"
+                return f"{name} is not an index that is summed in one loop"
             if (name in nest.walk) != (self.loops[0] in nest.walk):
                 return f"of {self.loops[0]} and {name}, one is an index of a sparse pattern, and the other is dense"
             if name not in nest.walk and nest.problem.size[name] == 0:
-                return f"{name} has no coordinates, and a sum of nothing is not multiplied"
+                return f"{name} has no coordinates, and an empty sum is not multiplied"
         inner = [f for f in nest.factors if names & set(f.variables())]
         if len(inner) == len(nest.factors):
             return f"every factor depends on {' '.join(self.loops)}, so there is nothing to gain"
@@ -76,12 +76,12 @@ class Precompute(Transformation):
         for factor in inner:
             shared = later.intersection(factor.variables())
             if shared:
-                return f"{factor} depends on {min(shared)}, whose loop stands inside of {self.loops[-1]}"
+                return f"{factor} depends on {min(shared)}, whose loop is inside {self.loops[-1]}"
         # The summed loops end before the rest of the product is computed, and with them each pattern that they walk.
         for n in nest.statement.patterns:
             levels = set(nest.problem.level_variables[n])
             if levels & names and (levels - names).intersection(inside):
-                return f"the levels of P{n} below {self.loops[-1]} are walked inside of it"
+                return f"the levels of P{n} below {self.loops[-1]} are walked inside it"
         return None
 
     def apply(self, nest: LoopNest) -> LoopNest:

@@ -35,15 +35,15 @@ class Prefetch(Transformation):
         if reason := lanes_reason(nest, self.loop):
             return reason
         if any(step.loop == self.loop for step in nest.steps_with("prefetch")):
-            return f"the loop over {self.loop} prefetches already"
+            return f"the loop over {self.loop} already prefetches"
         if not 0 < self.distance <= FARTHEST:
-            return f"entries are requested 1 to {FARTHEST:,} ahead, not {self.distance}"
+            return f"entries can be requested 1 to {FARTHEST:,} ahead, not {self.distance}"
         if nest.outer.get(self.loop) in nest.positions:
             return None if self.distance == 1 else f"the next panel is requested, not {self.distance} ahead"
         if not any(self.loop in names for names in nest.problem.level_variables):
-            return f"{self.loop} is no index of a sparse pattern"
+            return f"{self.loop} is not an index of a sparse pattern"
         if self.loop in nest.splits:
-            return f"the loop over {self.loop} is divided into panels, whose rows are read again and again"
+            return f"the loop over {self.loop} is divided into panels, whose rows are read repeatedly"
         return None
 
     def apply(self, nest: LoopNest) -> LoopNest:

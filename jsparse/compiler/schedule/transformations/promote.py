@@ -22,7 +22,7 @@ class Promote(Transformation):
 
     All loops below that loop are reductions. Their result, the workspace `acc`, is written to the target once. If the
     target lacks the index in lanes, the lanes are first reduced to a scalar. If there are neither loops below nor lanes
-    to reduce, the nest stays as it is.
+    to reduce, the nest stays unchanged.
     """
 
     keyword: ClassVar[str] = "promote"
@@ -30,11 +30,11 @@ class Promote(Transformation):
 
     def check(self, nest: Summary) -> str | None:
         if nest.first("promote") is not None:
-            return "the target's sums are in registers already"
+            return "the target's sums are already in registers"
         if nest.first("scatter") is not None:
-            return f"'{nest.first('scatter')}' has made a map already: promote before"
+            return f"'{nest.first('scatter')}' has already made a map: put promote before it"
         if nest.problem.is_assembly:
-            return "an assembly has a workspace already"
+            return "an assembly already has a workspace"
         return None
 
     def apply(self, nest: LoopNest) -> LoopNest:

@@ -54,12 +54,14 @@ class Reorder(Transformation):
         if sorted(self.loops) != sorted(nest.loops):
             return f"the loops are {' '.join(nest.loops) or 'none'}: name each of them once"
         if nest.problem.ordered:
-            return "a row is made over the last loop: reorder before" if nest.first("workspace") is not None else None
+            return (
+                "a row is made over the last loop: put reorder first" if nest.first("workspace") is not None else None
+            )
         reason = structure_reason(nest)
         if reason is not None:
-            return f"{reason}: reorder before"
+            return f"{reason}: put reorder first"
         if step := first_of(nest, "merge_by", "unroll"):
-            return f"'{step}' needs the loops in their order: reorder before"
+            return f"'{step}' needs the loops in their present order: put reorder before it"
         divided = nest.first("parallelize")
         if divided is not None and self.loops[0] != divided.loop:
             return f"'{divided}' divides the outermost loop, which would be {self.loops[0]}"

@@ -52,7 +52,7 @@ class ScatterSegment(Transformation):
         if nest.problem.is_assembly and not nest.problem.ordered:
             return "the entries are listed without loops"
         if any(step.level == self.level for step in nest.steps_with("scatter")):
-            return f"{self.level} is scattered already"
+            return f"{self.level} is already scattered"
         if step := first_of(nest, "unroll", "unroll_and_jam"):
             return f"'{step}' runs several iterations at a time, which would share a map"
         pattern, level = self.numbers
@@ -77,7 +77,7 @@ class ScatterSegment(Transformation):
 
     def apply(self, nest: LoopNest) -> LoopNest:
         (pattern, level), problem = self.numbers, nest.problem
-        # The positions of entries are read by deeper levels, or by a tensor that lies on them.
+        # The positions of entries are read by deeper levels, or by a tensor that is stored on them.
         on_pattern = any(t.positions is not None and t.positions.pattern == pattern for t in problem.tensors)
         reads_positions = on_pattern or level < len(problem.patterns[pattern].levels) - 1
         domain = LevelIteration(pattern, level, bound=True, scattered=True)

@@ -62,21 +62,21 @@ class Specialize(Transformation):
 
     def check(self, nest: Summary) -> str | None:
         if any(step.to == self.to and step.what == self.what for step in nest.steps_with("specialize")):
-            return "the kernel is specialized to this already"
+            return "the kernel is already specialized to this"
         if self.to == "threads":
             return self._threads_reason(nest)
         if self.pattern not in nest.statement.patterns:
             return f"there is no pattern {self.what}"
         pattern = nest.problem.patterns[self.pattern]
         if self.to == "pattern":
-            return f"the entries of {self.what} are known at run time only" if pattern.dynamic else None
+            return f"the entries of {self.what} are known only at run time" if pattern.dynamic else None
         if pattern.dynamic:
             return f"the segments of {self.what} may have any length"
         return None if self.level < len(pattern.levels) else f"there is no level {self.what}"
 
     def _threads_reason(self, nest: Summary) -> str | None:
         if self.what not in nest.loops or nest.vector is None or self.what != nest.tile_loop:
-            return no_loop(self.what, nest) if self.what not in nest.loops else f"{self.what} is no loop over tiles"
+            return no_loop(self.what, nest) if self.what not in nest.loops else f"{self.what} is not a loop over tiles"
         size = nest.problem.size[nest.vector] or 0
         if not nest.lanes < self.lanes <= size or self.lanes * nest.itemsize > LARGEST_TILE:
             return f"wide tiles have more than {nest.lanes} lanes, at most {size}, and at most {LARGEST_TILE} bytes"

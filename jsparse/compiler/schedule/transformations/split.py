@@ -32,16 +32,16 @@ class Split(LoopStep):
 
     def reason(self, nest: Summary) -> str | None:
         if nest.problem.is_assembly:
-            return "an assembly's loops are not split"
+            return "the loops of an assembly cannot be split"
         if self.loop in nest.outer or self.loop in nest.splits:
-            return f"the loop over {self.loop} is split already"
+            return f"the loop over {self.loop} is already split"
         if self.size < 1:
             return f"a panel has at least one coordinate, not {self.size}"
         if self.loop in nest.fusions:
-            return f"{self.loop} is a fused loop: split one of its parts before"
+            return f"{self.loop} is a fused loop: split one of its parts before they are fused"
         reason = structure_reason(nest, self.loop)
         if reason is not None:
-            return f"{reason}: split before"
+            return f"{reason}: put split first"
         if self.loop in nest.positions:
             return None
         if any(self.loop in (part for _, part in derived.parts) for derived in nest.derived):
@@ -85,7 +85,7 @@ def _level_reason(nest: Summary, walked: Walked, var: IndexVar) -> str | None:
         return f"P{walked.pattern} has levels of one variable, so {var} cannot be divided into panels"
     divisible = (level.unique and (level.kind.is_full or level.kind.has_pointers) for level in pattern.levels)
     if walked.level is not None and not all(divisible):
-        return f"{var} is stored in single coordinates, which are not divided into panels; use pos before"
+        return f"{var} is stored in single coordinates, which are not divided into panels; use pos first"
     return None
 
 
@@ -98,20 +98,20 @@ def panels_reason(nest: Summary) -> str | None:
 def _panel_reason(nest: Summary, name: str, var: IndexVar) -> str | None:
     """Why one loop cannot run panel by panel at the present place of the outer loop; None if it can."""
     if nest.loops.index(name) > nest.loops.index(var):
-        return f"{name} is the outer loop of {var}, so it stands outside of {var}"
+        return f"{name} is the outer loop of {var}, so it has to be outside {var}"
     walked, at = nest.level_walked_by(var), nest.loops.index(name)
     if walked is None:
         return None
     if var in nest.positions:  # the position of the level above has to be known
         later = [v for v in walked.above if v in nest.loops[at:]]
-        return f"{name} divides segments below {later[0]}, so it stands inside of {later[0]}" if later else None
+        return f"{name} divides segments below {later[0]}, so it has to be inside {later[0]}" if later else None
     reason = _level_reason(nest, walked, var)
     if reason is not None or may_be_full(walked):
         return reason
     # Each segment is continued where the previous panel left it, so it may be met only once in a panel.
     outside = [v for v in walked.above if v in nest.loops[:at]]
     if outside:
-        return f"panels of {var} continue the segments below {outside[0]}, so {name} stands outside of {outside[0]}"
+        return f"panels of {var} continue the segments below {outside[0]}, so {name} has to be outside {outside[0]}"
     for between in nest.loops[at + 1 : nest.loops.index(var)]:
         if between not in walked.above or between in nest.splits:
             return f"the loop {between} between {name} and {var} would walk each segment several times in a panel"
@@ -120,5 +120,5 @@ def _panel_reason(nest: Summary, name: str, var: IndexVar) -> str | None:
 
 def may_be_full(walked: Walked) -> bool:
     """Whether a level has every coordinate, so that a panel's entries are found by arithmetic. Also true if the level
-    is not known yet, since it may have every coordinate."""
+    is not known yet, because it may have every coordinate."""
     return walked.level is None or walked.level.kind.is_full

@@ -1,6 +1,6 @@
 """`unroll`: a loop is written out, iteration by iteration.
 
-The search never asks for it, since a walk inside register tiles takes 1.0 to 1.3 times as long as one that is written
+The search never asks for it, because a walk inside register tiles takes 1.0 to 1.3 times as long as one that is written
 out, and LLVM takes about a millisecond for each position.
 """
 
@@ -34,13 +34,13 @@ class Unroll(LoopStep):
         if reason := lanes_reason(nest, self.loop):
             return reason
         if nest.problem.is_assembly:
-            return "the loops of an assembly are not written out"
+            return "the loops of an assembly cannot be written out"
         if self.loop in nest.splits or self.loop in nest.outer or self.loop in nest.fusions:
             return f"the loop over {self.loop} is split or fused"
         if any(self.loop == step.loop for step in (*nest.steps_with("unroll"), *nest.steps_with("parallelize"))):
-            return f"the loop over {self.loop} is divided or written out already"
+            return f"the loop over {self.loop} is already divided or written out"
         if nest.first("unroll_and_jam") is not None:
-            return f"'{nest.first('unroll_and_jam')}' unrolls a loop already"
+            return f"'{nest.first('unroll_and_jam')}' already unrolls a loop"
         return self._level_reason(nest) or self._count_reason(nest)
 
     def _level_reason(self, nest: Summary) -> str | None:
@@ -51,17 +51,17 @@ class Unroll(LoopStep):
             if self.loop not in names:
                 continue
             if n not in constant:
-                return f"the entries of P{n} are not constants: specialize it before"
+                return f"the entries of P{n} are not constants: specialize the pattern first"
             above = [v for v in names if v in nest.order and nest.order.index(v) < nest.order.index(self.loop)]
             if not written.issuperset(above):
-                return f"unroll {next(v for v in above if v not in written)} before, whose level stands above"
+                return f"unroll {next(v for v in above if v not in written)} first, because its level is above"
         return None
 
     def _count_reason(self, nest: Summary) -> str | None:
         names = {self.loop, *(step.loop for step in nest.steps_with("unroll"))}
         sizes = [nest.problem.size[v] for v in names if v not in nest.walk]
         if None in sizes:
-            return f"the size of {self.loop} is known at run time only"
+            return f"the size of {self.loop} is known only at run time"
         if prod(size or 0 for size in sizes) > WRITTEN_OUT:
             return f"at most {WRITTEN_OUT} iterations are written out"
         return None

@@ -37,7 +37,7 @@ class UnrollAndJam(LoopStep):
         if nest.first("scatter") is not None:
             return f"'{nest.first('scatter')}' has made a map for one iteration at a time"
         if nest.first("unroll_and_jam") is not None or nest.first("unroll") is not None:
-            return "a loop is unrolled already"
+            return "a loop is already unrolled"
         if self.loop in nest.outer or self.loop in nest.fusions:
             return f"the loop over {self.loop} is split or fused"
         if self.loop in nest.splits and nest.level_walked_by(self.loop) is not None:

@@ -46,8 +46,8 @@ class Vectorize(Transformation):
     becomes a loop over register tiles.
 
     If `lanes` is not 0, the step is for one of two other kinds of loops. A loop over stored entries adds to a scalar in
-    registers, or stores values at its positions. It then works on `lanes` positions at a time, each with an accumulator
-    of its own (`lower.position_lanes`). A loop over a dense index stores, in each iteration, a sum over another index
+    registers, or stores values at its positions. It then works on `lanes` positions at a time, each with its own
+    accumulator (`lower.position_lanes`). A loop over a dense index stores, in each iteration, a sum over another index
     that runs in lanes. It then computes `lanes` sums at a time, and reduces their vectors to scalars together
     (`lower.joint_sums`).
 
@@ -64,14 +64,14 @@ class Vectorize(Transformation):
         if self.lanes:
             return self._positions_reason(nest)
         if nest.vector is not None:
-            return f"{nest.vector} runs in lanes already"
+            return f"{nest.vector} already runs in lanes"
         if self.loop not in nest.loops:
             return no_loop(self.loop, nest)
         if self.loop not in nest.splits:
-            return f"split {self.loop} before, into tiles that fit registers"
+            return f"split {self.loop} first, into tiles that fit registers"
         reason = structure_reason(nest, self.loop)
         if reason is not None:
-            return f"{reason}: vectorize before"
+            return f"{reason}: put vectorize first"
         if self.loop in {v for n in nest.statement.patterns for v in nest.problem.walks[n]}:
             return f"{self.loop} is an index of a sparse pattern, whose coordinates are not consecutive"
         if nest.derived:
@@ -81,7 +81,7 @@ class Vectorize(Transformation):
                 return f"{access} cannot be stored with {self.loop} innermost"
         size, lanes = nest.problem.size[self.loop], nest.splits[self.loop]
         if size is None:
-            return f"the size of {self.loop} is known at run time only"
+            return f"the size of {self.loop} is known only at run time"
         if lanes > size:
             return f"a tile of {lanes} lanes is larger than {self.loop}, of size {size}"
         if lanes * nest.itemsize > LARGEST_TILE:
@@ -91,11 +91,11 @@ class Vectorize(Transformation):
     def _positions_reason(self, nest: Summary) -> str | None:
         """Why the positions of a loop cannot be worked on in lanes; None if they can."""
         if self.loop not in nest.loops or nest.problem.is_assembly:
-            return no_loop(self.loop, nest) if self.loop not in nest.loops else "an assembly adds to no scalar"
+            return no_loop(self.loop, nest) if self.loop not in nest.loops else "an assembly does not add to a scalar"
         if self.lanes & (self.lanes - 1) or not 2 <= self.lanes <= MOST_POSITIONS:
-            return f"a power of two of positions is worked on at a time, at most {MOST_POSITIONS}, not {self.lanes}"
+            return f"lanes work on a power of two of positions at a time, at most {MOST_POSITIONS}, not {self.lanes}"
         if self.loop in nest.splits or lanes_reason(nest, self.loop):
-            return f"the positions of {self.loop} are divided already"
+            return f"the positions of {self.loop} are already divided"
         walked, inside = nest.level_walked_by(self.loop), self.loop in nest.precompute_loops
         joint = nest.folds_lanes_at(self.loop)
         if walked is None and joint:
@@ -104,16 +104,16 @@ class Vectorize(Transformation):
         names = names[: names.index(self.loop) + 1] if joint else names
         below = names[names.index(self.loop) + 1 :]
         if walked is None or (inside and nest.sums_in_lanes) or not self._is_innermost(nest, walked, below):
-            return f"{self.loop} is no innermost loop over stored entries"
+            return f"{self.loop} is not an innermost loop over stored entries"
         if self.loop in nest.free_vars:
             once = joint or (nest.vector is None and nest.free_vars.issuperset(nest.order))
             last = nest.problem.type_of[nest.statement.target.tensor].axes[-1:]
             if not once or not any(isinstance(axis, Positions) and axis.pattern == walked.pattern for axis in last):
-                return f"what {self.loop} stores does not lie at its positions, or is added to"
+                return f"the values that {self.loop} stores are not at its positions, or are added to"
         elif not (inside or nest.first("promote") is not None):
-            return f"what {self.loop} adds to is no scalar in registers"
+            return f"{self.loop} does not add to a scalar in registers"
         elif not nest.free_vars.isdisjoint(below):
-            return f"what {self.loop} adds to differs from position to position"
+            return f"{self.loop} adds to a different element at each position"
         return self._reads_reason(nest, walked, below, joint)
 
     def _is_innermost(self, nest: Summary, walked: Walked, below: Sequence[str]) -> bool:
@@ -127,7 +127,7 @@ class Vectorize(Transformation):
         """Why the sums at several coordinates of a dense index cannot be folded together; None if they can."""
         target, size = nest.statement.target, nest.problem.size[self.loop]
         if size is None or size < self.lanes:
-            return f"{self.loop} has fewer than {self.lanes} coordinates, or a number that is known at run time only"
+            return f"{self.loop} has fewer than {self.lanes} coordinates, or a number that is known only at run time"
         if not nest.stores_innermost(target, self.loop) or target.indirections() or nest.derived:
             return f"{target} is not stored with {self.loop} innermost"
         for step in (*nest.steps_with("unroll"), *nest.steps_with("unroll_and_jam"), *nest.steps_with("parallelize")):
@@ -151,7 +151,7 @@ class Vectorize(Transformation):
         if divided is not None and divided.loop == self.loop and divided.race != "reduced":
             return f"'{divided}' divides the entries"
         if nest.vector is not None and self.loop not in nest.precompute_loops and not joint:
-            return f"{nest.vector} runs in lanes already"
+            return f"{nest.vector} already runs in lanes"
         tables = [f for f in nest.factors if f.indirections()]
         if tables:
             return f"{tables[0]} is read through a table"

@@ -28,13 +28,13 @@ class Widen(Transformation):
 
     def check(self, nest: Summary) -> str | None:
         if nest.first("widen") is not None:
-            return "the target is added up in float64 already"
+            return "the target is already added up in float64"
         if not 0 <= self.block <= MOST_TERMS:
             return f"blocks have 1 to {MOST_TERMS} terms, not {self.block}"
         if nest.problem.is_assembly or nest.problem.monoid_of(nest.statement).add != "+":
-            return "only sums in memory are added up in a copy"
+            return "only sums in memory can be added up in a copy"
         if nest.problem.accumulator_of(nest.statement) != "float32":
-            return "only sums of float32 are added up in float64"
+            return "only sums of float32 can be added up in float64"
         if not nest.adds_in_memory:
             return "no sum is added up in memory"
         return None

@@ -29,7 +29,7 @@ class MakeWorkspace(Transformation):
         if not nest.problem.ordered:
             return "only the assembly of a sparse result has a row"
         if nest.first("workspace") is not None:
-            return "terms add to a row already"
+            return "terms already add to a row"
         if nest.loops[-1:] != (self.loop,):
             return f"{self.loop} is not the innermost of the shared loops {' '.join(nest.loops)}"
         return None
@@ -38,7 +38,7 @@ class MakeWorkspace(Transformation):
         return nest.loops[:-1]
 
     def apply_to_shape(self, shape: AssemblyShape, problem: Problem) -> AssemblyShape:
-        """Return the shape of an assembly after the step: each term adds to a row in a loop of its own."""
+        """Return the shape of an assembly after the step: each term adds to a row in its own loop."""
         return replace(shape, row=True, own=tuple((*loops, self.loop) for loops in shape.own))
 
     def apply(self, nest: LoopNest) -> LoopNest:

@@ -6,7 +6,7 @@
 product modulo whole turns. For numbers up to 2⁵² the first four pieces leave an error of 2⁻⁶⁴ turns; a larger number
 times the first piece is a whole number of turns, so later pieces are used (Payne and Hanek, Radian Reduction for
 Trigonometric Functions, 1983). No float32 is closer than 2⁻³² turns to a multiple of π / 2, so t is accurate to all
-digits of a float32. The additions are exact where digits cancel, since they begin with the largest terms. Polynomials
+digits of a float32. The additions are exact where digits cancel, because they begin with the largest terms. Polynomials
 are minimax (`tools/minimax.py`), with errors of 2⁻³⁷ of the function.
 """
 

@@ -60,7 +60,7 @@ class Vector:
         return Vector(self.builder, value, type_ or self.type)
 
     def constant(self, number: Operand) -> Vector:
-        """A vector with a number in all lanes; a vector is returned as it is."""
+        """A vector with a number in all lanes; a vector is returned unchanged."""
         if isinstance(number, Vector):
             return number
         scalar = ir.Constant(llvm_type(self.type.scalar), float(number) if self.type.is_float else int(number))
