@@ -131,6 +131,7 @@ def _array(x: Tensor) -> np.ndarray | jax.Array:
 def to_torch(tensor: SparseTensor) -> Tensor:
     """Convert to a PyTorch sparse tensor: sparse_csr, sparse_csc or sparse_bsr for such matrices, else sparse_coo.
 
+        >>> import torch
         >>> A.to_torch() @ torch.ones(A.shape[1])
 
     Explicit zeros are kept. The arrays are copies, on the device of the values. Dense levels at the end of a tensor in
@@ -158,7 +159,8 @@ def to_torch(tensor: SparseTensor) -> Tensor:
 def to_cupyx(tensor: SparseTensor) -> csr_matrix | csc_matrix | coo_matrix:
     """Convert to a CuPy sparse matrix: csr_matrix or csc_matrix for such matrices, else coo_matrix.
 
-        >>> A.to_cupyx().T
+        >>> import cupy
+        >>> A.to_cupyx() @ cupy.ones(A.shape[1])
 
     Explicit zeros are kept. The arrays are copies, on CuPy's current device.
 

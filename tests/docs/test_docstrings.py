@@ -104,8 +104,9 @@ def test_examples_run(name, tmp_path, monkeypatch):
     mpl.use("Agg")
     text = inspect.getdoc(DOCUMENTED[name]) or ""
     assert PARSER.get_examples(text), f"the docstring of {name} has no example"
-    if "from flax import" in text:
-        pytest.importorskip("flax.nnx")
+    for line, library in (("from flax import", "flax.nnx"), ("import torch", "torch"), ("import cupy", "cupy")):
+        if line in text:
+            pytest.importorskip(library)
     with accelerated() if name == "accelerate_jax_sparse" else nullcontext():  # which undoes it
         assert not failures(text, dict(scope()), name)
 
