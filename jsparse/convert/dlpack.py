@@ -132,7 +132,7 @@ def to_torch(tensor: SparseTensor) -> Tensor:
     """Convert to a PyTorch sparse tensor: sparse_csr, sparse_csc or sparse_bsr for such matrices, else sparse_coo.
 
         >>> import torch
-        >>> A.to_torch() @ torch.ones(A.shape[1])
+        >>> A.asformat("coo").to_torch() @ torch.ones(A.shape[1])
 
     Explicit zeros are kept. The arrays are copies, on the device of the values. Dense levels at the end of a tensor in
     coo are entries like others.
@@ -146,14 +146,15 @@ def to_torch(tensor: SparseTensor) -> Tensor:
     def as_indices(array: Array) -> Tensor:
         return torch.from_dlpack(np.array(array)).to(values.device)
 
-    if isinstance(tensor, ComposedTensor):
-        (part,), (pointers, columns) = tensor.pattern.parts, map(as_indices, tensor.pattern.arrays())
-        return torch.sparse_bsr_tensor(pointers, columns, values.reshape(-1, *part.inner), shape)
-    if tensor.format.name in ("csr", "csc"):
-        make = torch.sparse_csr_tensor if tensor.format.name == "csr" else torch.sparse_csc_tensor
-        pointers, coordinates = map(as_indices, tensor.pattern.arrays)
-        return make(pointers, coordinates, values, shape)
-    return torch.sparse_coo_tensor(as_indices(tensor.pattern.to_coords()), values, shape)
+    with torch.sparse.check_sparse_tensor_invariants():  # PyTorch warns unless its checks are on or off expressly
+        if isinstance(tensor, ComposedTensor):
+            (part,), (pointers, columns) = tensor.pattern.parts, map(as_indices, tensor.pattern.arrays())
+            return torch.sparse_bsr_tensor(pointers, columns, values.reshape(-1, *part.inner), shape)
+        if tensor.format.name in ("csr", "csc"):
+            make = torch.sparse_csr_tensor if tensor.format.name == "csr" else torch.sparse_csc_tensor
+            pointers, coordinates = map(as_indices, tensor.pattern.arrays)
+            return make(pointers, coordinates, values, shape)
+        return torch.sparse_coo_tensor(as_indices(tensor.pattern.to_coords()), values, shape)
 
 
 def to_cupyx(tensor: SparseTensor) -> csr_matrix | csc_matrix | coo_matrix:
