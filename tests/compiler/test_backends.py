@@ -125,6 +125,16 @@ def test_kernels_see_the_threads_that_there_are(threads):
         assert out.tolist() == [0, threads]
 
 
+@pytest.mark.parametrize("length", [2**61, 2**61 + 1, 2**62, 2**63 - 1, -1, -(2**61)])
+def test_memory_of_more_bytes_than_64_bits_count_is_an_error(length):
+    """The number of bytes, eight times the length, would wrap to a small one."""
+    source, w = Buffer("x", Type("int64"), 0), Buffer("w", Type("int64"), -1)
+    body = Borrow(w, Load(source, const(0)), stored(const(0), Const(1, I32)))
+    compiled, out = jit.compile_kernel(Kernel((source, Y), body)), np.zeros(1, np.int32)
+    assert _native.run(compiled.address, [np.array([length]), out]) != 0
+    assert out.tolist() == [0]
+
+
 @pytest.mark.parametrize("within", [lambda body: body, lambda body: ParallelFor(N, const(5), body)])
 def test_what_the_interpreter_raises_is_the_kernels_error(within):
     out = np.zeros(3, np.int32)

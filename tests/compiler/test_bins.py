@@ -80,6 +80,15 @@ def test_the_path_that_is_taken(threads):
     assert len(sizes) == (1 if threads in FEW else 4)  # the target is cleared; terms are counted, listed and added
 
 
+@pytest.mark.parametrize("size", [1, 64, 65, 128, 129])
+def test_the_last_element_is_in_one_of_the_ranges(size):
+    """All chunks have a term for it. Where the last one counts a term of a further range, no memory is left."""
+    coords = np.stack([np.arange(size), np.full(size, size - 1)]).astype(np.int32)
+    column = jsparse.SparseTensor.from_coords(coords, np.ones(size, np.float32), (size, size), "csr")
+    scattered = run("reorder i j\nparallelize i binned 1", size, column, np.ones(size, np.float32))
+    np.testing.assert_array_equal(scattered.by_kernel(reverse=False), [*[0] * (size - 1), size])
+
+
 def test_the_scheduler_takes_it_for_a_transposed_product():
     n, entries = 200_000, 2_000_000
     flat = np.unique(

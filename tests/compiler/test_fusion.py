@@ -108,33 +108,38 @@ def test_a_loop_over_some_coordinates_is_not_shared_with_one_over_all(sparse_fir
     nest("compute_at i", "", problem=problem)
 
 
+IN_ROWS = "(i, j, k) -> (i : dense, j : compressed, k : compressed)"
+
+
 @pytest.mark.parametrize("lanes", [0, 8])
-def test_memory_of_one_iteration_holds_whatever_index_arrays_say(lanes: int) -> None:
+@pytest.mark.parametrize("format, split, at", [("csf", "", "i"), (IN_ROWS, "", "i"), (IN_ROWS, "split i 2\n", "i0")])
+def test_memory_of_one_iteration_holds_whatever_index_arrays_say(format: str, split: str, at: str, lanes: int) -> None:
     """Pointers of a dynamic pattern that contradict each other: the interpreter refuses any address outside."""
     rng = np.random.default_rng(0)
     dense = rng.random((3, 4, 20)) < 0.7
-    csf, _ = Pattern.from_coordinates(np.stack(np.nonzero(dense)), dense.shape, "csf")
+    pattern, _ = Pattern.from_coordinates(np.stack(np.nonzero(dense)), dense.shape, format)
     index = ("i", "j", "k")
     a, e, r = (Access(name, index) for name in "AER")
     on = (Positions(0, (0, 1, 2)),)
     problem = Problem(
         (Statement(e, Apply("*", (a, a)), "+", (0,)), Statement(r, Apply("+", (e, a)), "+", (0,))),
         tuple(TensorType(name, "float32", on) for name in "ERA"),
-        (replace(storage_type(csf), dynamic=True),),
+        (replace(storage_type(pattern), dynamic=True),),
         (("i", 3), ("j", 4), ("k", 20)),
         temporaries=("E",),
     )
     steps = f"vectorize k {lanes}" if lanes else ""
-    kernel = lower(build_loops(problem, *map(Schedule.parse, (f"{steps}\ncompute_at i", steps))))
+    schedules = (f"{split}{steps}\ncompute_at {at}", f"{split}{steps}")
+    kernel = lower(build_loops(problem, *map(Schedule.parse, schedules)))
     for seed in range(60):
         rng = np.random.default_rng(seed)
-        wrong = rng.integers(-5, csf.nse + 30, (len(csf.arrays), csf.nse + 2)).astype(np.int32)
-        roles = [role for _, role in csf.format.arrays]
+        wrong = rng.integers(-5, pattern.nse + 30, (len(pattern.arrays), pattern.nse + 2)).astype(np.int32)
+        roles = [role for _, role in pattern.format.arrays]
         arrays = [
             wrong[n, : len(x)] if seed and role == "pointers" else x.copy()
-            for n, (x, role) in enumerate(zip(csf.arrays, roles, strict=True))
+            for n, (x, role) in enumerate(zip(pattern.arrays, roles, strict=True))
         ]
-        values, out = rng.random(csf.nse).astype(np.float32), np.zeros(csf.nse, np.float32)
+        values, out = rng.random(pattern.nse).astype(np.float32), np.zeros(pattern.nse, np.float32)
         interpret_kernel(kernel, [values, *arrays, out])
         if not seed:
             np.testing.assert_array_equal(out, values * values + values)

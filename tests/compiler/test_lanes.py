@@ -84,6 +84,8 @@ def test_a_kernel_that_widens_such_a_vector_stays_as_it_is():
     part, whole = Var("part", F32.with_lanes(3)), WidenLanes(Var("part", F32.with_lanes(3)), 8)
     kernel = Kernel((X, Y), block(Bind(part, Load(X, const(0), 3)), Store(Y, const(0), whole)))
     assert in_pieces(kernel) == kernel
+    to_odd = Kernel((X, Y), Store(Y, const(0), WidenLanes(Load(X, const(0), 2), 5)))
+    assert in_pieces(to_odd) == to_odd
     rest = WidenLanes(Load(X, add(const(0), const(1)), 3), 8)
     odd_sum = Declare(Var("acc", F32.with_lanes(5)), Const(0, F32.with_lanes(5)))
     kernel = Kernel((X, Y), block(odd_sum, Store(Y, const(0), rest)))

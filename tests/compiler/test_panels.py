@@ -68,6 +68,33 @@ def test_products_are_exact(format: str, dynamic: bool, further: str) -> None:
     np.testing.assert_array_equal(run(kernel, arrays), dense @ arrays["B"])
 
 
+def test_each_member_of_a_batch_has_its_own_bounds() -> None:
+    full = np.zeros((M, N), bool)
+    full[2:9, ::3] = True
+    other, _ = Pattern.from_coordinates(np.stack(np.nonzero(full)), (M, N), "csr")
+    walk, axes = ("b", "i", "j"), {"C": (Dense(0), Dense(1), Dense(2)), "A": (Dense(0), Positions(0, (1, 2)))}
+    value = Apply("*", (Access("A", walk), Access("B", ("j", "k"))))
+    problem = Problem(
+        (Statement(Access("C", ("b", "i", "k")), value, "+", (0,)),),
+        tuple(TensorType(name, "float32", axes.get(name, (Dense(0), Dense(1)))) for name in "CAB"),
+        (replace(storage_type(pattern_of()), dynamic=True, batch_axes=1),),
+        (("b", 2), ("i", M), ("j", N), ("k", K)),
+        (walk,),
+    )
+    kernel = lower(build_loops(problem, Schedule.parse(IN_PANELS.replace("reorder", "reorder b"))))
+    members = [operands(pattern_of()), operands(other)]
+    arrays = {name: np.zeros((2, len(x)), x.dtype) for name, x in members[0].items() if name != "B"}
+    for name, array in arrays.items():
+        for row, member in zip(array, members, strict=True):
+            row[: len(member[name])] = member[name]
+    arrays |= {"B": members[0]["B"], "C": np.full((2, M, K), np.nan, np.float32)}
+    interpret_kernel(kernel, [arrays[buffer.name] for buffer in kernel.buffers])
+    for found, member, pattern in zip(arrays["C"], members, (pattern_of(), other), strict=True):
+        dense = np.zeros((M, N), np.float32)
+        dense[tuple(pattern.to_coords())] = member["A"]
+        np.testing.assert_array_equal(found, dense @ arrays["B"])
+
+
 def test_bounds_are_found_once_for_all_tiles() -> None:
     lines = [line.strip() for line in str(kernel_of(pattern_of(), IN_PANELS)).splitlines()]
     (found,) = (n for n, line in enumerate(lines) if line.startswith("with bounds"))

@@ -267,6 +267,22 @@ def test_every_row_is_written_whatever_pointers_say(lanes):
             assert ((found >= 0) & (found <= 50)).all()
 
 
+@pytest.mark.parametrize("lanes", [0, LANES])
+@pytest.mark.parametrize("size", [0, 3])
+def test_values_at_coordinates_out_of_range_are_zeros(size, lanes):
+    """In a dimension of size 0, all coordinates are out of range. No value may be what memory held before."""
+    walked, on = ("i", "j"), (Positions(0, (0, 1)),)
+    types = (TensorType("W", "float32", on), TensorType("A", "float32", on), TensorType("x", "float32", (Dense(0),)))
+    pattern = replace(storage_type(sparse(3, 3).pattern), dynamic=True)
+    assignment = Assignment(Access("W", walked), (Access("A", walked), Access("x", ("j",))))
+    problem = problem_of_product(assignment, types, (pattern,), (("i", 3), ("j", size)))
+    schedule = Schedule().parallelize("i", grain=1)
+    index, arrays = ([0, 20, 23, 50], [7] * 50), {"A": np.ones(50, np.float32), "x": np.ones(size, np.float32)}
+    run = HostRun(problem, schedule.vectorize("j", lanes) if lanes else schedule, arrays, (index,), (50,), level=1)
+    for found in (run.by_kernel(False), run.by_code(2)):
+        np.testing.assert_array_equal(found, np.zeros(50, np.float32))
+
+
 class Guarded:
     """Kernels run on copies of their buffers that end where memory does."""
 

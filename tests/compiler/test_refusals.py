@@ -111,6 +111,9 @@ def schedules_of_other_einsums():
     yield refused(("ij,kj->ik", A, sparse(16, 30, seed=2)), "fuse i k")
     yield refused(("ij,jkl,kl->i", A, dense(30, 3, 4), dense(3, 4)), "fuse k l")
     yield refused(("ij,j->i", D, rows), "vectorize j", "specialize pattern P0")
+    coords = np.stack([np.arange(40), np.arange(40) % 30])
+    alone = jsparse.SparseTensor.from_coords(coords, dense(40), (40, 30), "(i, j) -> (i : compressed, j : singleton)")
+    yield refused(("ij,j->", alone, sparse(30, format="coo")), "promote\nvectorize i 8")
     promoted = ["promote\nvectorize j 3", "promote\nvectorize i 8", "promote\nvectorize j 8\nprefetch j 4"]
     yield refused(("ij,j->i", A, rows), "vectorize j 8", *promoted)
     yield refused(("ij,ik->ik", A, dense(40, 16)), "precompute k", "precompute i")
@@ -282,3 +285,65 @@ def recipes():
         ["gcc", 3, None, []],
     )
     yield JsparseError, lambda text: kernel_call.kernel_of(text), ["", "[]", "3"]
+
+
+def edited_recipes():
+    """A kernel trusts its recipe when it computes addresses. So parts of it that contradict each other are refused."""
+    case = CASES[5].plan
+    recipe = json.loads(write_recipe(case.problem, (case.schedule,)))
+    levels, (C, A, B), (product,) = [["dense", True], ["compressed", True]], recipe["tensors"], recipe["statements"]
+
+    def read(**edits):
+        return read_recipe(json.dumps({**recipe, **edits}))
+
+    i, j, k, q = ["i", 40], ["j", 30], ["k", 16], ["q", 10]
+    wrong = [[i, k, j, j], [i, k], [["i", -1], k, j], [["i", 2**62 + 1], k, j]]
+    yield JsparseError, lambda sizes: read(sizes=sizes), wrong
+    huge, twice = [["q", [[2**60, "i"], [1, "j"]]]], [["q", [[1, "i"]]], ["q", [[1, "j"]]]]
+    yield JsparseError, lambda derived: read(derived=derived, sizes=[i, k, j, q]), [huge, twice]
+    fields = [
+        ("int8", False, 0, [], []),
+        ("int32", False, 0, [], [40]),
+        ("int32", False, 0, [], [40, -1]),
+        ("int32", True, 0, [[0], [0]], []),
+        ("int32", False, 0, [[0]], []),
+    ]
+    yield JsparseError, lambda pattern: read(patterns=[[levels, *pattern]]), fields
+    wrong = [["A", "complex64", [[0, 0, 1]]], ["A", "float80", [[0, 0, 1]]], ["A", "float32", [[0, 0, 1]] * 2]]
+    yield JsparseError, lambda tensor: read(tensors=[C, tensor, B]), [*wrong, ["A", "float32", [[0, 0]]]]
+    wrong = [["B", "float32", axes] for axes in ([0], [0, 0], [0, 1, 2])]
+    yield JsparseError, lambda tensor: read(tensors=[C, A, tensor]), wrong
+    more = [["D", "float32", []], ["P0_1_pointers", "float32", []]]
+    yield JsparseError, lambda tensor: read(tensors=[C, A, B, tensor]), more
+    yield JsparseError, lambda patterns: read(statements=[[*product[:3], patterns, None]]), [[0, 0], []]
+    yield JsparseError, lambda: read(statements=[])
+    yield JsparseError, lambda: read(ordered=True)
+    yield JsparseError, lambda: read(output=["count", True])
+    outputs = [
+        (["count", True], "int32"),
+        (["write", "columns", False], "float32"),
+        (["write", "columns", True], "float32"),
+        (["write", "levels", False], "int32"),
+    ]
+    yield JsparseError, lambda output, dtype: read(output=output, tensors=[["C", dtype, []], A, B]), outputs
+    columns = {"output": ["write", "columns", False], "tensors": [["C", "int32", []], A, B]}
+    yield JsparseError, lambda: read(**columns, columns="int8")
+    yield JsparseError, lambda: read(**columns, statements=[product, product])
+
+
+def edited_recipes_of_vectors():
+    n, recipe = ["n"], json.loads(write_recipe(CASES[5].plan.problem, ()))
+    filled, gathered, copied = ("G", ["H", n]), ("C", ["V", [["G", n]]]), ("C", ["H", n])
+
+    def read(statements, tensors, size=9, **edits):
+        stated = [[[target, n], ["access", *value], "+", [], None] for target, value in statements]
+        typed = [[name, dtype, [0]] for name, dtype in tensors.items()]
+        own = {"statements": stated, "tensors": typed, "patterns": [], "walks": [], "sizes": [["n", size]]}
+        return read_recipe(json.dumps({**recipe, **own, "schedules": [[]] * len(stated), **edits}))
+
+    integers = dict.fromkeys("GCVH", "int32")
+    yield JsparseError, lambda: read([gathered], {"C": "int32", "V": "int32", "G": "float32"})
+    yield JsparseError, lambda: read([filled, gathered], integers)
+    both, names = [filled, copied], dict.fromkeys("GCH", "int32")
+    yield JsparseError, lambda: read(both, names, size=None, temporaries=["G"])
+    yield JsparseError, lambda: read(both, names, size=None, views={"C": "G"})

@@ -288,3 +288,11 @@ def test_a_target_by_the_parts_of_a_derived_variable_is_cleared_where_that_is_ou
     np.testing.assert_array_equal(found.ravel(), [*x, 0, 0])
     whole = replace(problem, sizes=(("k", 12), ("k0", 3), ("k1", 4)))
     assert "R[k0, k1] = 0" not in str(build_loops(whole, *plan_statements(whole, [])))
+
+
+def test_a_target_by_a_derived_variable_is_cleared_between_its_values():
+    """R[k] = x[k] with k = 4·k0 + k1 and k1 < 3: every fourth element is written by nobody."""
+    problem = split(((4, "k0"), (1, "k1")), {"k": 8, "k0": 2, "k1": 3})
+    x, found = np.arange(1.0, 9), np.full(8, np.nan)
+    interpret_kernel(lower(build_loops(problem, *plan_statements(problem, []))), [x, found])
+    np.testing.assert_array_equal(found, [1, 2, 3, 0, 5, 6, 7, 0])

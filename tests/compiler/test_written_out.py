@@ -9,6 +9,8 @@ import pytest
 from programs.schedules import steps_of
 
 import jsparse
+from jsparse import PatternError
+from jsparse.compiler.runtime.bound_arrays import array_names, arrays_of_patterns
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 
 STENCIL = np.array([[[0, 2, 0], [1, 0, -1]], [[0, 0, 0], [0, 0, 3]], [[-2, 0, 1], [0, 0, 0]]], np.float32)
@@ -116,6 +118,17 @@ def test_the_recipe_holds_the_content():
     assert (problem, schedules) == (plan.problem, (steps_of(plan.schedule),))
     others = replace(problem.patterns[0], constant_indices=())
     assert write_recipe(replace(problem, patterns=(others,)), schedules) != write_recipe(problem, schedules)
+
+
+def test_a_call_binds_the_pattern_whose_content_the_recipe_holds():
+    plan, pattern = _shown(), jsparse.asarray(STENCIL, format="csf").pattern
+    names, stated = array_names(pattern, pattern), plan.problem.patterns[0]
+    (arrays,) = arrays_of_patterns(plan.problem, names)
+    assert arrays == pattern.arrays
+    *above, last = stated.constant_indices
+    edited = replace(stated, constant_indices=(*above, last[::-1]))
+    with pytest.raises(PatternError, match="Expected a pattern"):
+        list(arrays_of_patterns(replace(plan.problem, patterns=(edited,)), names))
 
 
 def test_tiles_agree_with_narrow_operands():

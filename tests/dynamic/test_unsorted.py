@@ -55,3 +55,22 @@ def test_coordinates_out_of_range_between_others_are_passed_over(text: str, valu
         mine, exact = np.delete(mine, ROW, 1), np.delete(exact, ROW, 1)
     np.testing.assert_allclose(np.delete(mine, ROW, 0), np.delete(exact, ROW, 0), rtol=1e-5)
     assert np.isfinite(mine).all()
+
+
+@pytest.mark.parametrize("backend", ["llvm", "interpret"])
+def test_chunks_of_a_sum_begin_at_rows_in_range(backend) -> None:
+    """Chunks divide the stored rows of A, and visit all rows between their bounds, since B has all rows."""
+    a, b = (array[:12] for array in ARRAYS)
+    A, B = jsparse.asarray(a, "dcsr").dynamic(500), jsparse.asarray(b, "csr").dynamic(500)
+    leaves, tree = jax.tree.flatten(A)
+    (rows,) = (n for n, x in enumerate(leaves) if x is A.pattern.arrays[1])
+    assert leaves[rows].shape == (12,)
+    outside = jax.tree.unflatten(tree, [*leaves[:rows], leaves[rows] - 6, *leaves[rows + 1 :]])
+    divided = jsparse.Schedule().parallelize("i", "owned", 1)
+
+    def add(A, B):
+        return jsparse.evaluate("C[i,j] = A[i,j] + B[i,j]", A=A, B=B, nse=768, out_format="csr", schedule=divided)
+
+    with jsparse.config(backend=backend):
+        found = jax.jit(add)(outside, B)
+    np.testing.assert_array_equal(found.todense(), np.concatenate([a[6:] + b[:6], b[6:]]))

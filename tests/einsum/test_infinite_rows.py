@@ -44,3 +44,13 @@ def test_gradients_are_finite():
     A, X = jsparse.asarray(D), jnp.ones((3, 5)).at[1].set(jnp.inf)
     values = jax.grad(lambda v: jsparse.einsum("ij,ik->ik", A.with_values(v), X, out_format="dense")[2].sum())(A.values)
     np.testing.assert_array_equal(values, [0, 5, 5])
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("text, shape", [("ij,k->i", (0,)), ("ij,jk->i", (3, 0)), ("ij,jk->ij", (3, 0))])
+def test_an_index_without_coordinates_leaves_no_terms(text, shape, dynamic):
+    """The sum over k alone would be 0, and 0 times NaN is NaN."""
+    A = jsparse.asarray(np.where(D == 2, np.nan, np.where(D == 3, np.inf, D)))
+    found = jsparse.einsum(text, A.dynamic(7) if dynamic else A, np.zeros(shape, np.float32))
+    found = found.todense() if isinstance(found, jsparse.SparseTensor) else found
+    np.testing.assert_array_equal(found, np.zeros((3,) * (1 + text.endswith("ij"))))

@@ -107,6 +107,17 @@ def test_a_row_with_half_of_all_entries_is_divided(format, dtype):
     np.testing.assert_array_equal(np.asarray(found, np.float64), np.asarray(want, np.float64))
 
 
+@pytest.mark.parametrize("backend", ["llvm", "interpret"])
+@pytest.mark.parametrize("format", ["csr", "coo"])
+def test_chunks_of_a_matrix_without_entries(format, backend):
+    """No chunk looks for a run of equal rows at its boundary: the interpreter refuses an address outside."""
+    A = SparseTensor.from_coords(np.zeros((2, 0), np.int32), np.zeros(0, np.float32), (5, 4), format)
+    divided = jsparse.Schedule().parallelize("i", "owned", 1)
+    with jsparse.config(backend=backend):
+        product = jax.jit(lambda v, x: jsparse.einsum("ij,j->i", A.with_values(v), x, schedule=divided))
+        np.testing.assert_array_equal(product(A.values, np.ones(4, np.float32)), np.zeros(5))
+
+
 PROGRAM = textwrap.dedent("""
     import sys
     sys.path.insert(0, sys.argv[1])

@@ -213,6 +213,8 @@ def test_an_element_is_assigned_once():
     V = np.ones(4, np.float32)
     outside = np.array([2, 7, 7, -1])
     np.testing.assert_array_equal(jsparse.evaluate("C[r[p]] = V[p]", shape=(5,), r=outside, V=V), [0, 0, 1, 0, 0])
+    out = jsparse.evaluate("C[r[p],c[p]] = V[p]", shape=(3, 2), r=np.array([2, 7, -1, 0]), c=np.ones(4, int), V=V)
+    np.testing.assert_array_equal(out, [[0, 1], [0, 0], [0, 1]])
     out = jsparse.evaluate("C[r[p],c[q]] = V[p]", shape=(3, 3), r=np.array([2, 0, 1, 5]), c=np.array([1, 0]), V=V)
     np.testing.assert_array_equal(out, np.ones((3, 1)) * [1, 1, 0])
     np.testing.assert_array_equal(jsparse.evaluate("C[r[p],p] = V[p]", shape=(3, 4), r=np.zeros(4, int), V=V)[0], V)

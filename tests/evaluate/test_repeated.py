@@ -93,3 +93,11 @@ def test_other_sources_of_the_shape():
 def test_the_result_is_computed_once_and_repeated():
     given = arguments("y[i] = A[i,j] * x[j]")
     assert "C[i] = A[i, j] * x[j]" in str(explain("C[i,k] = A[i,j] * x[j]", shape=(5, 3), **given))
+
+
+@pytest.mark.parametrize("text", ["C[i,k] = A[i,j] * x[j] + B[i,j] * y[j]", "C[i,k] = B[i,j] * y[j] + A[i,j] * x[j]"])
+def test_blocks_and_entries_are_added_before_they_are_repeated(text):
+    """Terms see a dense result in blocks or in rows, but only if they do not leave an index of it to the repetition."""
+    a, b, x, y = integers(8, 12), integers(8, 12), integers(12, stored=1), integers(12, stored=1)
+    found = evaluate(text, shape=(8, 3), A=asarray(a, format="bsr(4, 4)"), B=asarray(b), x=x, y=y)
+    np.testing.assert_array_equal(found, repeated(a @ x + b @ y, 1))

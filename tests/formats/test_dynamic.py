@@ -14,6 +14,7 @@ from jsparse.formats.dynamic import pad, trim
         ("csr", (4, 5), 90, (4, 20), (5, 20)),
         ("coo", (4, 5), 7, (7, 7), (2, 7, 7)),
         ("dcsr", (4, 5), 7, (4, 7), (2, 4, 5, 7)),
+        ("(i, j) -> (i : compressed, j : singleton)", (4, 5), 7, (7, 7), (2, 7, 7)),
         ("(i, j) -> (i : compressed, j : dense)", (4, 5), 15, (3, 15), (2, 3)),
         ("(i, j, k) -> (i : compressed, j : dense, k : compressed)", (9, 5, 2), 3, (3, 15, 3), (2, 3, 16, 3)),
         ("dense", (4, 5), 20, (4, 20), ()),

@@ -80,6 +80,15 @@ def test_immutable_and_independent_of_the_arrays_given():
         pattern.arrays[0][0] = 1
 
 
+@pytest.mark.parametrize("format", ["coo", "csr"])
+def test_entries_that_are_given_in_order_are_copied(format):
+    """Sorted coordinates of the right dtype could be index arrays as they are. But their owner may write to them."""
+    coords = np.array([[0, 1, 1, 4], [6, 0, 5, 2]], I32)
+    pattern, _ = Pattern.from_coordinates(coords, (5, 7), format)
+    coords[:] = 3
+    assert pattern.to_coords().tolist() == [[0, 1, 1, 4], [6, 0, 5, 2]]
+
+
 def test_index_arrays_stay_read_only():
     pattern = Pattern((2, 3), "csr", ([0, 1, 3], [2, 0, 1]))
     given = [np.array([0, 2], np.int32), np.array([0, 1], np.int32)]

@@ -199,3 +199,18 @@ def test_derivatives_of_trigonometric_functions():
     assert is_one_chain(f, x)
     close(jax.jit(jax.grad(squared(fuse(f))))(x), jax.jit(jax.grad(squared(f)))(x), 1e-4)
     close(jax.jvp(fuse(f), (x,), (x,)), jax.jvp(f, (x,), (x,)), 1e-4)
+
+
+def test_what_is_computed_in_float64_is_not_computed_where_float32_is_stored():
+    """The squares underflow in float32. One statement from the sums to the result would have no array of float64."""
+    small, x = np.abs(VALUES) * np.float32(1e-30), np.ones((N, 2), np.float32)
+
+    def scaled(v, x):
+        wide = (SparseTensor(v, P) @ x).astype(np.float64)
+        return (wide * wide * 1e40).astype(np.float32)
+
+    with jax.enable_x64(True):
+        assert is_one_chain(scaled, small, x)
+        found = jax.jit(fuse(scaled))(small, x)
+    exact = np.asarray(to_dense(small), np.float64) @ x
+    np.testing.assert_allclose(found, exact * exact * 1e40, rtol=2e-5)

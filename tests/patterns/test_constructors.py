@@ -110,6 +110,12 @@ def test_block_diagonal(heights):
     check(pattern.block_diagonal(heights, widths), owner[:, None] == other)
 
 
+@pytest.mark.parametrize("widths", [[2, 0], [0, 2], [0, 0], [1, 1], [3, 0]])
+def test_block_diagonal_of_two_rows(widths):
+    """As many entries as rows do not mean that each row has one."""
+    check(pattern.block_diagonal([1, 1], widths), np.arange(2)[:, None] == np.repeat(np.arange(2), widths))
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("n, m", [(0, 5), (5, 0), (1, 1), (6, None), (7, 10), (10, 7), (64, 700)])
 @pytest.mark.parametrize("block", [1, 2, 3, 16])

@@ -52,6 +52,8 @@ CASES = [
     ("IJK->i", 1),
     ("IJKL->ij", 1),
     ("IJK,il->l", 1),
+    ("IJI,IJK->k", 0),  # the diagonal of i would be lost
+    ("IJI->", 0),
 ]
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import jsparse
 from jsparse import SparseTensor
+from jsparse.formats.levels import DENSE, SINGLETON, Level
 from jsparse.planning.plan import MoveValues, SumOfProducts
 from jsparse.planning.planned import plan_einsum
 
@@ -298,3 +299,24 @@ def test_a_result_of_rank_0_beside_a_sparse_number(format):
     number = SparseTensor.from_coords(np.zeros((0, 1), int), np.array([3], np.float32), (), "() -> ()")
     found = jsparse.evaluate("s = O * A[i,j]", O=number, A=jsparse.asarray(x, format=format))
     assert dense(found) == 3 * x.sum()
+
+
+@pytest.mark.parametrize("size", [8, 7])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_table_with_an_entry_in_each_row_meets_blocks(size, dynamic):
+    """Digits beyond the last row would be rows without an entry, which its singleton level cannot have."""
+    columns = np.array([0, 2, 1, 2, 0, 1, 1, 2], np.int32)[:size]
+    format = jsparse.Format((Level(DENSE, 0), Level(SINGLETON, 1)))
+    table = SparseTensor(draw(size, density=1), jsparse.Pattern((size, 3), format, (columns,)))
+    a = draw(size, 12)
+    table, blocks = table.dynamic() if dynamic else table, jsparse.asarray(a, format="bsr(4, 4)")
+    found = jsparse.einsum("pi,pj->ij", table, blocks, out_format="dense")
+    np.testing.assert_array_equal(dense(found), dense(table).T @ a)
+
+
+def test_blocks_meet_a_dynamic_pattern_with_room_for_more_entries_than_rows():
+    """The level of rows has room for 8, but its digits, which repeat, would need room for each entry."""
+    a, b = draw(8, 12), draw(8, 12, density=0.7)
+    B = jsparse.asarray(b, format="dcsr", dynamic=True, nse=70)
+    found = jax.jit(lambda B: jsparse.einsum("ij,ij->i", jsparse.asarray(a, format="bsr(2, 4)"), B))(B)
+    np.testing.assert_array_equal(found, (a * b).sum(1))

@@ -251,6 +251,14 @@ def test_bare_patterns_that_a_known_pattern_lies_in_are_not_walked():
     np.testing.assert_array_equal(whole(found), whole(A).sum(0) * whole(P))
 
 
+def test_bare_patterns_with_summed_index_variables_are_counted():
+    """The result has the pattern of A, which does not tell how many entries each of its columns has."""
+    A = matrix(0).asformat("csr")
+    assert isinstance(plan_einsum("ij,kj->kj", [A.pattern, A], None).plan.sums[-1].output, OnPattern)
+    found = jsparse.einsum("ij,kj->kj", A.pattern, A)
+    np.testing.assert_array_equal(whole(found), np.count_nonzero(whole(A), axis=0) * whole(A))
+
+
 @pytest.mark.parametrize("kind", ["static", "dynamic"])
 def test_index_variables_are_eliminated_in_one_nest(kind):
     """j and k of three operands are summed in one step, whose products of two would have dynamic patterns."""

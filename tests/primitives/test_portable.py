@@ -1,6 +1,7 @@
 """Einsums as XLA operations: formats, joins, semirings, dtypes and chunks, beside numpy."""
 
 from functools import partial
+from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
@@ -285,6 +286,19 @@ def test_unchecked_rows_that_are_called_sorted_are(sorted_sums, format):
     of("ij,jf->if", with_array(A, 0, reverse), x)
     check_sorted(sorted_sums)
     assert sorted_sums
+
+
+@pytest.mark.parametrize("backend", ["llvm", "xla"])
+def test_a_segment_that_ends_before_it_begins_joins_with_nothing(backend):
+    d, B = draw(6, 5), dynamic(draw(5, 7, density=0.9))
+    columns, values = np.asarray(B.pattern.arrays[1]), np.asarray(B.values)
+    pointers, stored = np.array([0, 9, 4, 4, 12, 15], np.int32), np.zeros((5, 7), np.float32)
+    for row, (first, stop) in enumerate(pairwise(pointers)):
+        np.add.at(stored[row], columns[first:stop], values[first:stop])
+    falling = with_array(B, 0, lambda array: np.copyto(array, pointers))
+    with jsparse.config(backend=backend):
+        found = of("ij,jk->ik", dynamic(d), falling, out_format="dense")
+    same(found, d @ stored)
 
 
 def test_wide_rows_are_not_called_sorted(sorted_sums):

@@ -174,6 +174,17 @@ def test_terms_see_one_array_in_blocks_and_in_rows():
     np.testing.assert_array_equal(found, [dense @ x, 2 * dense @ x])
 
 
+def test_a_batch_axis_after_other_dimensions_in_rows_than_in_blocks():
+    """It has the same place in the results of both terms, [i.0, i.1, batch, k] and [i, k, batch]."""
+    dense = np.kron(drawn(12, 32, density=0.5), np.ones((2, 1), np.float32))
+    dense[::5, ::7] = 2
+    tensor = jsparse.decompose(jsparse.asarray(dense), [(jsparse.block_fill(2, 1, 0.9), "bsr(2, 1)"), (None, "csr")])
+    x = whole(32, 5)
+    values, xs = (np.stack([n * v for n in (1, 2, 3)], -1) for v in (np.asarray(tensor.values), x))
+    found = jax.vmap(lambda values, x: tensor.with_values(values) @ x, (1, 2))(values, xs)
+    np.testing.assert_array_equal(found, [n * n * (dense @ x) for n in (1, 2, 3)])
+
+
 def test_a_ragged_result_is_read_in_digits_by_all_terms():
     dense = drawn(30, 32, density=0.7)
     tensor = jsparse.decompose(jsparse.asarray(dense), [(jsparse.block_fill(4, 4, 0.5), "bsr(4, 4)"), (None, "csr")])

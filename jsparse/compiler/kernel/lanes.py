@@ -97,9 +97,6 @@ def _piece(expr: ir.Expr, first: int, lanes: int) -> ir.Expr:
             return ir.Gather(buffer, part) if lanes else ir.Load(buffer, part)
         case ir.Splat(value=value):
             return ir.Splat(_split_vectors(value), lanes) if lanes else _split_vectors(value)
-        case ir.BuildVector(values=values):
-            scalars = tuple(_split_vectors(value) for value in values[first : first + max(lanes, 1)])
-            return ir.BuildVector(scalars) if lanes else scalars[0]
         case ir.Binary() | ir.Compare() | ir.Select() | ir.Call() | ir.Cast():  # lane by lane
             return map_children(expr, lambda child: _piece(child, first, lanes))
     raise TypeError(f"Expected an expression that splits into pieces, but got {type(expr).__name__}.")

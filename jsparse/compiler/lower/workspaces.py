@@ -60,7 +60,7 @@ def array_where(where: Where, workspace: ArrayWorkspace, scope: Scope, lower: Lo
             if below is not None:
                 first, (start, stop) = scope.fresh("first"), _bounds(axis, below, scope)
                 prelude.append(Bind(first, start))
-                count = sub(stop, first) if stop is not None and number == workspace.axes[0] else None
+                count = None if stop is None else sub(stop, first)
         axes.append((number, first, stride))
         used = mul(stride, extent if count is None else count)
         stride = mul(stride, extent)
