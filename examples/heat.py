@@ -7,8 +7,9 @@ signed incidence matrix G (edges, nodes) and one conductivity k for each edge. A
 conjugate gradients solve the step, and JAX differentiates all of it with respect to k. A wall of low conductivity is
 hidden in the plate. The program finds it from the temperatures of a few simulated experiments.
 
-On two cores it takes about ten seconds. The median conductivity across the wall is within 0.02 of the true one,
-0.05, and elsewhere within 0.1 of 1.
+The figure shows temperatures as they were measured, and the wall as it is and as it was found. On two cores it takes
+about ten seconds and 0.5 GB. The median conductivity across the wall is within 0.02 of the true one, 0.05, and
+elsewhere within 0.1 of 1.
 """
 
 from __future__ import annotations
@@ -81,13 +82,13 @@ def draw(path: Path, side: int, measured: np.ndarray, **conductivities: np.ndarr
 
     Only the horizontal edges are drawn, since these are the ones that cross the wall.
     """
-    figure = new_figure(8.4, 2.9)
+    figure = new_figure(2.1)
     first, *others = figure.subplots(1, 1 + len(conductivities))
     first.imshow(np.asarray(measured).reshape(side, side), cmap="inferno", interpolation="bicubic")
-    first.set(title="measured temperatures", xticks=[], yticks=[])
+    first.set(title="temperatures", xticks=[], yticks=[])
     for axes, (name, k) in zip(others, conductivities.items(), strict=True):
         picture = axes.imshow(np.asarray(k)[: side * (side - 1)].reshape(side, side - 1), vmin=0, vmax=1.2)
-        axes.set(title=f"{name} conductivity", xticks=[], yticks=[])
+        axes.set(title=f"{name} wall", xticks=[], yticks=[])
     figure.colorbar(picture, ax=others).outline.set_visible(False)
     save_figure(figure, path)
 

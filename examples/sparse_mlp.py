@@ -6,8 +6,9 @@
 - RigL (Evci et al., 2020): sparse from the beginning, at random places. Every 25 steps a part of the smallest weights
   gives its places to those with the largest gradients. The number of weights stays, so nothing is compiled again.
 
-The data are scikit-learn's handwritten digits; nothing is downloaded. On two cores it takes two minutes. The mean test
-accuracies of three splits are within one point (0.01) of that of the dense network.
+The figure shows how many weights read each pixel of scikit-learn's digits: at random, before RigL moves the weights,
+and then where digits have ink. On two cores all networks take about a minute and 0.9 GB, and the mean test accuracies
+of two splits are within one point (0.01) of that of the dense network.
 """
 
 from __future__ import annotations
@@ -23,8 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from _digits import digits
-from _figure import draw_curves
+from _digits import digits, draw_pixels
 from flax import nnx
 from tqdm import tqdm
 
@@ -116,32 +116,33 @@ def train(model: Mlp, data: Any, steps: int, name: str, rewires: bool = False, p
     return accuracies
 
 
-def compare(steps: int, seed: int = 0, progress: bool = True) -> dict[str, list[float]]:
-    """The accuracies of all networks, by name."""
+def compare(steps: int, seed: int = 0, progress: bool = True) -> tuple[dict[str, list[float]], Mlp]:
+    """The accuracies of all networks, by name, and the network that RigL trained."""
     data, rngs = digits(seed), nnx.Rngs(seed)
     model = Mlp([nnx.Linear(a, b, rngs=rngs) for a, b in SHAPES])
     curves = {"dense": train(model, data, steps, "dense", progress=progress), "pruned": []}
     for number in range(1, ROUNDS + 1):
         zeros = float(jsparse.nn.gradual_sparsity(number, begin=0, end=ROUNDS, final=ZEROS))
-        curves["pruned"] += train(
-            model := pruned(model, zeros), data, steps // 2, f"{zeros:.1%} zeros", progress=progress
-        )
-    curves["RigL"] = train(random_mlp(seed), data, 2 * steps, "RigL", rewires=True, progress=progress)
-    return curves
+        model = pruned(model, zeros)
+        curves["pruned"] += train(model, data, steps // 2, f"{zeros:.1%} zeros", progress=progress)
+    curves["RigL"] = train(model := random_mlp(seed), data, 2 * steps, "RigL", rewires=True, progress=progress)
+    return curves, model
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the example. The exit code is 1 if a sparse network is not within one point of the dense one."""
     parser = argparse.ArgumentParser(description="Train networks whose weights are 95 % zeros.")
-    parser.add_argument("--steps", type=int, default=600)
-    parser.add_argument("--seeds", type=int, default=3, help="the number of splits")
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--seeds", type=int, default=2, help="the number of splits")
     parser.add_argument("--output", type=Path, default=Path("sparse_mlp.png"), metavar="PNG")
     options = parser.parse_args(argv)
-    found = [compare(options.steps, seed) for seed in range(options.seeds)]
+    found, networks = zip(*(compare(options.steps, seed) for seed in range(options.seeds)), strict=True)
     means = {name: np.mean([curves[name] for curves in found], axis=0) for name in found[0]}
     for name, curve in means.items():
         print(f"{name:<8} test accuracy {curve[-1]:.4f}, {'all' if name == 'dense' else '5 % of the'} weights")
-    draw_curves(options.output, means, every=EVERY, xlabel="step", ylabel="mean test accuracy", ylim=(0.8, 1))
+    first = {"at random": random_mlp(0).layers[0], "moved by RigL": networks[0].layers[0]}
+    pixels = {name: np.bincount(layer.kernel.tensor.coords[0], minlength=64) for name, layer in first.items()}
+    draw_pixels(options.output, pixels | {"mean digit": digits(0)[0].mean(0)})
     return int(min(curve[-1] for curve in means.values()) < means["dense"][-1] - 0.01)
 
 

@@ -39,6 +39,12 @@ class Example:
         """The first sentence of the docstring, without its full stop."""
         return self.about.partition("\n")[0].rstrip(".")
 
+    @property
+    def caption(self) -> str:
+        """The paragraph of the docstring that says what the figure shows and what it took; empty if there is none."""
+        paragraphs = (" ".join(text.split()) for text in self.about.split("\n\n"))
+        return next((text for text in paragraphs if text.startswith("The figure ")), "")
+
 
 def example(path: Path) -> Example:
     """Read a program. It ends with `if __name__ == "__main__":`, where it calls `main`."""
