@@ -34,7 +34,7 @@ import jsparse
 import jsparse.nnx
 
 LENGTH, STRIDE, WIDTH, HEADS, BLOCKS = 2048, 32, 128, 4, 2
-SHOWN, WRITTEN = 96, 448  # characters of the figure
+SHOWN, WRITTEN = 96, 896  # characters of the figure
 
 
 class Transformer(nnx.Module):
