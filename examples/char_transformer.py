@@ -116,14 +116,15 @@ def train(
 
 
 def draw(path: Path, model: Transformer) -> None:
-    """Draw what the heads of the last block attend to, and text that the model writes."""
+    """Draw what the heads of the last block attend to in text that they never saw, and text that the model writes."""
     codes, alphabet = text()
-    window = write(model, jnp.asarray(codes[-LENGTH:-WRITTEN]), WRITTEN, jax.random.key(0))
-    weights = np.asarray(attention(model, window))[:, -SHOWN:, -SHOWN:]
+    last = jnp.asarray(codes[-LENGTH:])
+    written = write(model, last[:-WRITTEN], WRITTEN, jax.random.key(0))[-WRITTEN:]
+    weights = np.asarray(attention(model, last))[:, -SHOWN:, -SHOWN:]
     figure = new_figure(2.8)
     left, right = figure.subfigures(1, 2, width_ratios=(1, 1.2))
     draw_images(left, {f"head {n}": np.minimum(head, 0.3) ** 0.5 for n, head in enumerate(weights)}, 2, cmap="inferno")
-    lines = wrap("".join(alphabet[np.asarray(window)[-WRITTEN:]]), 32)
+    lines = wrap("".join(alphabet[np.asarray(written)]), 32)
     right.text(0.02, 0.98, "\n".join(lines[1:14]), family="monospace", size=11, va="top")
     save_figure(figure, path)
 
