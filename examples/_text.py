@@ -42,7 +42,7 @@ def ngram_loss(train: np.ndarray, test: np.ndarray, characters: int) -> float:
     return total / len(test)
 
 
-def write(model: nnx.Module, codes: jax.Array, count: int, key: jax.Array, temperature: float = 0.5) -> jax.Array:
+def write(model: nnx.Module, codes: jax.Array, count: int, key: jax.Array, temperature: float = 0.7) -> jax.Array:
     """Continue a text by `count` characters. The model keeps what it has read in a cache, and reads each one once."""
     model.init_cache(len(codes) + count)
     graph, state = nnx.split(model)

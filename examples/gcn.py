@@ -7,8 +7,8 @@ A layer is Â (X W) + b. The normalised adjacency Â is sparse, and in a citatio
 products are sparse einsums, and JAX differentiates them inside `jax.jit` like any other operation.
 
 The figure shows the edges between 1,797 handwritten digits, most of them within a class, and how 100 labels are enough
-for an accuracy of 0.95 on the others. On two cores it takes a quarter of a minute and 0.8 GB. It ends with the times
-of an aggregation and its gradient: with BCOO and BCSR they take about twice as long, and with a dense matrix 30 times.
+for an accuracy of 0.95 on the others. On two cores it takes about 20 seconds and 0.8 GB. It ends with the times of an
+aggregation and its gradient, which take at least twice as long with BCOO and BCSR, and 30 times with a dense matrix.
 """
 
 from __future__ import annotations

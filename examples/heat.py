@@ -8,7 +8,7 @@ conjugate gradients solve the step, and JAX differentiates all of it with respec
 hidden in the plate. The program finds it from the temperatures of a few simulated experiments.
 
 The figure shows temperatures as they were measured, and the wall as it is and as it was found. On two cores it takes
-about ten seconds and 0.5 GB. The median conductivity across the wall is within 0.02 of the true one, 0.05, and
+about ten seconds and 0.4 GB. The median conductivity across the wall is within 0.02 of the true one, 0.05, and
 elsewhere within 0.1 of 1.
 """
 

@@ -7,7 +7,7 @@ The networks are those of Kipf and Welling (2017) and Veličković et al. (2018)
 layers, ten to twenty labelled nodes in each class, and the epoch that is best on the validation part counts.
 
 The figure shows the graph of digits, whose nodes are close together if GAT gives them similar logits. A colour is a
-predicted class, and a ring a wrong one. On two cores both networks take about a minute and 0.9 GB. Mean test accuracies
+predicted class, and a ring a wrong one. On two cores both networks take about a minute and 0.8 GB. Mean test accuracies
 of three seeds: on the digits at least 0.94 each; on Cora's standard split at least 0.81 (GCN) and 0.815 (GAT).
 """
 
