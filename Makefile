@@ -114,16 +114,18 @@ wheel: $(VENV)/wheel-tools
 	ls -l dist
 
 # That wheel as users have it: in an environment with only what it requires, in a folder beside nothing of this repository,
-# where no compiler is found. It runs checks of its own, and the demo.
+# where no compiler is found. It runs checks of its own, and the demo. First, on Linux, it prints the newest symbols of
+# glibc and libstdc++ that the extension needs, which decide on its tag.
 BARE := $(CURDIR)/build/bare
 ALONE := env -u PYTHONPATH -u PYTHONDONTWRITEBYTECODE -u JSPARSE_CACHE_DIR HOME=$(BARE)/home PATH=$(BARE)/bin
 
 test-wheel: wheel
+	$(if $(ON_LINUX),$(BIN)/python tests/packaging/symbols.py dist/*.whl)
 	rm -rf $(BARE)
 	$(PYTHON) -m venv --without-pip $(BARE)
 	$(BIN)/pip --python $(BARE)/bin/python install --quiet --no-compile "$$(ls $(CURDIR)/dist/*.whl)[demo]"
 	mkdir $(BARE)/home $(BARE)/empty
-	cp examples/gcn.py examples/_graph.py examples/_report.py tests/packaging/installed.py $(BARE)/empty
+	cp examples/gcn.py examples/_figure.py examples/_graph.py examples/_report.py tests/packaging/installed.py $(BARE)/empty
 	cd $(BARE)/empty && $(ALONE) python installed.py --no-compiler
 	cd $(BARE)/empty && $(ALONE) python gcn.py
 

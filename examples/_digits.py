@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+from _figure import draw_images, new_figure, save_figure
 from sklearn.datasets import load_digits
 
-__all__ = ["digits"]
+__all__ = ["digits", "draw_pixels"]
 
 
 def digits(seed: int) -> tuple[jax.Array, ...]:
@@ -17,3 +21,10 @@ def digits(seed: int) -> tuple[jax.Array, ...]:
     x, y = jnp.asarray(found.data[order] / 16, jnp.float32), jnp.asarray(found.target[order])
     size = len(order) * 4 // 5
     return x[:size], y[:size], x[size:], y[size:]
+
+
+def draw_pixels(path: Path, values: Mapping[str, np.ndarray | jax.Array]) -> None:
+    """Draw values of all pixels, (64,) each, as images side by side, by title."""
+    figure = new_figure(2.3)
+    draw_images(figure, {title: np.reshape(pixels, (8, 8)) for title, pixels in values.items()}, 1, cmap="inferno")
+    save_figure(figure, path)

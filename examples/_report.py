@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
+from _figure import LETTERS, draw_curve, new_figure, save_figure
 from jax.experimental import sparse
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 import jsparse
@@ -21,7 +21,6 @@ import jsparse
 __all__ = ["Curves", "aggregation_times", "draw"]
 
 DENSE_LIMIT = 2 << 30
-INK, MUTED, ACCENT, SECOND = "#222222", "#8a8a8a", "#1f5f8b", "#c0662b"
 
 Step = Callable[[], Any]
 
@@ -117,60 +116,23 @@ def _cells(times: Mapping[str, float | str], name: str, pad: int) -> str:
     return f"{value:>{pad - 3}.3f} ms{value / base:>7.1f}x"
 
 
-def draw(path: Path, title: str, curves: Curves, adjacency: sp.csr_array, labels: NDArray[np.int32]) -> None:
-    """Write a PNG of accuracy and loss by epoch, and of the adjacency with nodes sorted by class."""
-    figure = Figure(figsize=(11, 4.8), dpi=150, layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
-    figure.suptitle(title, fontsize=12, color=INK, x=0.01, ha="left")
-    _draw_curves(left, curves)
-    _draw_adjacency(right, adjacency, labels)
-    figure.savefig(path)
-
-
-def _draw_curves(axes: Any, curves: Curves) -> None:
-    epochs = np.arange(1, curves.loss.size + 1)
-    axes.plot(epochs, curves.val, color=ACCENT, lw=1.6, label="validation accuracy")
-    axes.plot(epochs, curves.test, color=SECOND, lw=1.6, label="test accuracy")
-    best = curves.best
-    axes.axvline(best + 1, color=MUTED, lw=0.8, ls=":")
-    axes.plot(best + 1, curves.test[best], "o", color=SECOND, ms=5)
-    axes.set(xlabel="epoch", ylabel="accuracy", ylim=(0, 1.02), xlim=(1, max(2, epochs[-1])))
-    axes.set_title(f"Best validation epoch {best + 1}: test accuracy {curves.test[best]:.3f}", fontsize=10, loc="left")
-    axes.grid(axis="y", color="#e6e6e6", lw=0.6)
-    axes.set_axisbelow(True)
-    loss = axes.twinx()
-    loss.plot(epochs, curves.loss, color=MUTED, lw=1, label="training loss")
-    loss.set_ylabel("training loss", color=MUTED)
-    loss.set_ylim(bottom=0)
-    loss.tick_params(colors=MUTED)
-    _plain_frame(axes, hidden=("top", "right"))
-    _plain_frame(loss, hidden=("top", "left", "bottom"))
-    lines = [*axes.get_lines()[:2], *loss.get_lines()]
-    axes.legend(lines, [line.get_label() for line in lines], loc="center right", frameon=False, fontsize=9)
-
-
-def _draw_adjacency(axes: Any, adjacency: sp.csr_array, labels: NDArray[np.int32]) -> None:
+def draw(path: Path, curves: Curves, adjacency: sp.csr_array, labels: NDArray[np.int32]) -> None:
+    """Draw the adjacency with nodes sorted by class, and the accuracies by epoch."""
+    figure = new_figure(2.9)
+    left, right = figure.subplots(1, 2)
+    ends = np.cumsum(np.bincount(labels))
     order = np.argsort(labels, kind="stable")
-    sorted_matrix = adjacency[order][:, order].tocoo()
-    row, col = sorted_matrix.coords
-    size = 40 * (1 / max(labels.size, 1)) ** 0.5
-    axes.scatter(col, row, s=size, color=ACCENT, linewidths=0, alpha=0.7, rasterized=True)
-    counts = np.bincount(labels)
-    ends = np.cumsum(counts)
-    for end in ends[:-1]:
-        axes.axhline(end - 0.5, color="#d0d0d0", lw=0.5, zorder=0)
-        axes.axvline(end - 0.5, color="#d0d0d0", lw=0.5, zorder=0)
-    axes.set(xlim=(-0.5, labels.size - 0.5), ylim=(labels.size - 0.5, -0.5), aspect="equal")
-    ticks, names = ends - counts / 2, [str(c) for c in range(counts.size)]
-    axes.set_xticks(ticks, names, fontsize=8)
-    axes.set_yticks(ticks, names, fontsize=8)
-    axes.tick_params(length=0)
-    axes.set(xlabel="nodes, sorted by class", ylabel="")
-    axes.set_title(f"Adjacency: {adjacency.nnz:,} entries", fontsize=10, loc="left")
-    _plain_frame(axes, hidden=())
-
-
-def _plain_frame(axes: Any, hidden: Sequence[str]) -> None:
-    for side, spine in axes.spines.items():
-        spine.set_visible(side not in hidden)
-        spine.set_color("#b5b5b5")
+    row, col = adjacency[order][:, order].tocoo().coords
+    same = labels[order][row] == labels[order][col]
+    left.scatter(col[~same], row[~same], 0.6, LETTERS, linewidths=0)
+    left.scatter(col[same], row[same], 0.3, labels[order][row][same], cmap="tab10", linewidths=0)
+    names = [str(number) for number in range(ends.size)]
+    for axis in (left.xaxis, left.yaxis):
+        axis.set_ticks(ends - np.bincount(labels) / 2, names)
+        axis.set_tick_params(length=0)
+    left.set(xlim=(0, labels.size), ylim=(labels.size, 0), aspect="equal", title="edges, by class")
+    right.axhline(curves.test[curves.best], color=LETTERS, lw=0.8, ls=":")
+    draw_curve(right, curves.test, f"accuracy {curves.test[curves.best]:.3f}", "tab:orange")
+    draw_curve(right, curves.loss / curves.loss[0], "loss", "tab:blue")
+    right.set(xlabel="epoch", ylim=(0, 1.1), title="test accuracy, relative loss")
+    save_figure(figure, path)

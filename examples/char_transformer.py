@@ -2,36 +2,39 @@
 
     python examples/char_transformer.py
 
-Each character attends to the 32 characters before it and to every 32nd character further back (Child et al.,
-"Generating long sequences with sparse transformers", 2019). The mask stores 6 % of the lower triangle. Attention is one
-fused kernel forward and one backward, and its time grows with the number of stored entries.
+Each character attends to the 32 before it and to each 32nd further back (Child et al., "Generating long sequences
+with sparse transformers", 2019): 6 % of the lower triangle. Attention is one fused kernel, forward and backward, and
+its time grows with the number of stored entries.
 
-The text is the help on the language that comes with Python, `pydoc_data.topics`; nothing is downloaded. On two cores,
-training takes about two minutes. The loss on the last tenth of the text is lower than the loss of an interpolated
-trigram model on the same characters, which is 1.71 nats.
+The text is the help on the language that comes with Python, `pydoc_data.topics`; nothing is downloaded.
+
+The figure shows how strongly 96 characters attend to each other in the four heads of the last block, and text that the
+model writes. On two cores it takes about a minute and 0.9 GB. The loss on the last tenth of the text is below that of
+an interpolated trigram model of the same characters: 1.71 nats.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections import Counter, defaultdict
 from collections.abc import Sequence
-from math import log
 from pathlib import Path
-from pydoc_data.topics import topics
+from textwrap import wrap
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
-from _figure import draw_curves
+from _figure import draw_images, new_figure, save_figure
+from _text import ORDER, ngram_loss, text, write
 from flax import nnx
 from tqdm import tqdm
 
 import jsparse
 import jsparse.nnx
 
-LENGTH, STRIDE, WIDTH, HEADS, BLOCKS, ORDER = 2048, 32, 128, 4, 2, 3
+LENGTH, STRIDE, WIDTH, HEADS, BLOCKS = 2048, 32, 128, 4, 2
+SHOWN, WRITTEN = 96, 896  # characters of the figure
 
 
 class Transformer(nnx.Module):
@@ -42,42 +45,24 @@ class Transformer(nnx.Module):
         self.embedding = nnx.Embed(characters, WIDTH, rngs=rngs)
         options = {"max_distance": STRIDE, "rngs": rngs}
         blocks = [jsparse.nnx.TransformerBlock(mask, HEADS, WIDTH, **options) for _ in range(BLOCKS)]
+        slopes = 2.0 ** -(2 * jnp.arange(1, HEADS + 1))  # Press et al., "Train short, test long", 2022
+        for block in blocks:
+            block.attention.relative[...] = -slopes[:, None] * jnp.abs(jnp.arange(-STRIDE, STRIDE + 1))
         self.blocks = nnx.List(blocks)
         self.norm = nnx.LayerNorm(WIDTH, rngs=rngs)
         self.head = nnx.Linear(WIDTH, characters, rngs=rngs)
 
-    def __call__(self, codes: jax.Array) -> jax.Array:
+    def __call__(self, codes: jax.Array, decode: bool = False) -> jax.Array:
         """The logits of the next characters, (..., length, characters)."""
         x = self.embedding(codes)
         for block in self.blocks:
-            x = block(x)
+            x = block(x, decode=decode)
         return self.head(self.norm(x))
 
-
-def text() -> tuple[np.ndarray, int]:
-    """The codes of all characters, and the number of different ones."""
-    whole = "\n".join(topics[name] for name in sorted(topics))
-    known, codes = np.unique(np.array(list(whole)), return_inverse=True)
-    return codes.astype(np.int32), len(known)
-
-
-def ngram_loss(train: np.ndarray, test: np.ndarray, characters: int) -> float:
-    """The mean negative logarithm of an n-gram model's probabilities, interpolated by Witten and Bell's rule (1991)."""
-    counts: dict[tuple[int, ...], Counter[int]] = defaultdict(Counter)
-    codes = train.tolist()
-    for order in range(ORDER):
-        for at in range(order, len(codes)):
-            counts[tuple(codes[at - order : at])][codes[at]] += 1
-    total, given = 0.0, [*codes[-ORDER:], *test.tolist()]
-    for at in range(ORDER, len(given)):
-        probability = 1 / characters
-        for order in range(ORDER):
-            found = counts.get(tuple(given[at - order : at]))
-            if found is not None:
-                seen = found.total()
-                probability = (found[given[at]] + len(found) * probability) / (seen + len(found))
-        total -= log(probability)
-    return total / len(test)
+    def init_cache(self, length: int) -> None:
+        """Make room for the keys and values of a text of this length, for calls with `decode`."""
+        for block in self.blocks:
+            block.init_cache((length, WIDTH))
 
 
 def loss_of(model: Transformer, codes: jax.Array) -> jax.Array:
@@ -87,15 +72,33 @@ def loss_of(model: Transformer, codes: jax.Array) -> jax.Array:
 
 @nnx.jit
 def step(model: Transformer, optimizer: nnx.Optimizer, codes: jax.Array) -> jax.Array:
-    """Take one step of the optimizer, and return the loss before it."""
+    """One step of the optimizer; the loss before it."""
     loss, slopes = nnx.value_and_grad(loss_of)(model, codes)
     optimizer.update(model, slopes)
     return loss
 
 
-def train(steps: int, length: int = LENGTH, seed: int = 0, progress: bool = True) -> tuple[list[float], float, float]:
-    """Train a model. Return the losses of all steps, the held-out loss, and the loss of the n-gram model."""
-    codes, characters = text()
+def attention(model: Transformer, codes: jax.Array) -> jax.Array:
+    """The weights of attention in the last block, (heads, length, length): attention to the unit vectors."""
+    x = model.embedding(codes)
+    for block in model.blocks[:-1]:
+        x = block(x)
+    layer, x = model.blocks[-1].attention, model.blocks[-1].attention_norm(x)
+    queries, keys = (
+        jnp.einsum("td,dhf->htf", x, part["kernel"][...]) + part["bias"][...][:, None]
+        for part in (layer.query, layer.key)
+    )
+    units = jnp.broadcast_to(jnp.eye(len(codes)), (HEADS, len(codes), len(codes)))
+    bias = jsparse.nn.relative_bias(layer.relative[...], layer.mask)
+    return jsparse.sparse_attention(queries, keys, units, layer.mask, bias=bias)
+
+
+def train(
+    steps: int, length: int = LENGTH, seed: int = 0, progress: bool = True
+) -> tuple[Transformer, list[float], float, float]:
+    """Train a model. With it, the losses of all steps, that on the held-out part, and that of the n-gram model."""
+    codes, alphabet = text()
+    characters = len(alphabet)
     held = len(codes) // 10
     model = Transformer(characters, length, nnx.Rngs(seed))
     schedule = optax.warmup_cosine_decay_schedule(0, 6e-3, steps // 10, steps, 1e-4)
@@ -109,20 +112,33 @@ def train(steps: int, length: int = LENGTH, seed: int = 0, progress: bool = True
     starts = range(len(codes) - held, len(codes) - length, length)
     evaluate = nnx.jit(loss_of)
     found = float(np.mean([evaluate(model, codes[at : at + length + 1]) for at in starts]))
-    return losses, found, ngram_loss(codes[:-held], codes[-held:], characters)
+    return model, losses, found, ngram_loss(codes[:-held], codes[-held:], characters)
+
+
+def draw(path: Path, model: Transformer) -> None:
+    """Draw what the heads of the last block attend to in text that they never saw, and text that the model writes."""
+    codes, alphabet = text()
+    last = jnp.asarray(codes[-LENGTH:])
+    written = write(model, last[:-WRITTEN], WRITTEN, jax.random.key(0))[-WRITTEN:]
+    weights = np.asarray(attention(model, last))[:, -SHOWN:, -SHOWN:]
+    figure = new_figure(2.8)
+    left, right = figure.subfigures(1, 2, width_ratios=(1, 1.2))
+    draw_images(left, {f"head {n}": np.minimum(head, 0.3) ** 0.5 for n, head in enumerate(weights)}, 2, cmap="inferno")
+    lines = wrap("".join(alphabet[np.asarray(written)]), 32)
+    right.text(0.02, 0.98, "\n".join(lines[1:14]), family="monospace", size=11, va="top")
+    save_figure(figure, path)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the example. The exit code is 1 if the model is not better than the n-gram model."""
+    """Run the example. The exit code is 1 if the loss is not below that of the n-gram model."""
     parser = argparse.ArgumentParser(description="Train a character-level transformer with sparse attention.")
-    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=350)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("char_transformer.png"), metavar="PNG")
     options = parser.parse_args(argv)
-    losses, found, of_ngrams = train(options.steps, seed=options.seed)
+    model, _, found, of_ngrams = train(options.steps, seed=options.seed)
     print(f"held-out loss {found:.3f} nats a character; interpolated {ORDER}-grams {of_ngrams:.3f}")
-    levels = {"held out": found, f"{ORDER}-grams, held out": of_ngrams}
-    draw_curves(options.output, {"training": losses}, levels=levels, xlabel="step", ylabel="nats a character")
+    draw(options.output, model)
     return int(found >= of_ngrams)
 
 

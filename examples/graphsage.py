@@ -2,13 +2,14 @@
 
     python examples/graphsage.py
 
-The graph has 20,000 nodes in ten communities. Each node has about twelve neighbours, two thirds of them in its own
-community, and features that say little on their own. A batch has 256 nodes, at most ten neighbours of each node, and at
-most ten neighbours of each of these. The compiled step draws the samples itself. Their shapes are constant, so nothing
+The graph has 20,000 nodes in ten communities: each has about twelve neighbours, two thirds of them in its own
+community, and features that say little by themselves. Each batch has 256 nodes, with at most ten neighbours of each,
+and ten of each of these. Samples are drawn inside the compiled step, at shapes that do not depend on them, so nothing
 is compiled again.
 
-On two cores, it takes about half a minute. The accuracy on the test nodes, computed with all of their neighbours, is at
-least 0.9. A network that does not see the graph reaches about 0.65.
+The figure shows the neighbourhood of one node as three batches see it: ten of its neighbours, and ten of each of
+theirs. Colours are communities. On two cores it takes about half a minute and 0.6 GB. The accuracy on the test nodes,
+with all of their neighbours, is at least 0.9; a network without a graph gets about 0.65.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from _figure import draw_curves
+from _figure import LETTERS, new_figure, save_figure
 from flax import nnx
 from tqdm import tqdm
 
@@ -70,7 +71,7 @@ def communities(seed: int, nodes: int = NODES) -> tuple[Any, jax.Array, jax.Arra
 
 @nnx.jit
 def step(model: Sage, optimizer: nnx.Optimizer, key: Any, graph: Any, x: Any, labels: Any, seeds: Any) -> jax.Array:
-    """Take one step on a sample, and return the loss before it."""
+    """One step on a sample; the loss before it."""
 
     def loss_of(model: Sage) -> jax.Array:
         logits = model.of_seeds(key, graph, x, seeds)
@@ -82,7 +83,7 @@ def step(model: Sage, optimizer: nnx.Optimizer, key: Any, graph: Any, x: Any, la
 
 
 def train(epochs: int, seed: int = 0, nodes: int = NODES, progress: bool = True) -> tuple[list[float], list[float]]:
-    """Train on half of the nodes. Return the losses of all steps, and the test accuracy after each epoch."""
+    """Train a model on half of the nodes. The losses of all steps, and the test accuracy after each epoch."""
     graph, x, labels, order = communities(seed, nodes)
     known, test = order[: nodes // 2], order[nodes // 2 :]
     model = Sage(nnx.Rngs(seed))
@@ -103,8 +104,34 @@ def train(epochs: int, seed: int = 0, nodes: int = NODES, progress: bool = True)
     return losses, accuracies
 
 
+def draw(path: Path, graph: jsparse.SparseTensor, labels: np.ndarray, node: int) -> None:
+    """Draw a node, its neighbours around it, and theirs, as three batches see them. Colours are communities."""
+    figure = new_figure(2.3)
+    for n, axes in enumerate(figure.subplots(1, 3)):
+        above, below = jax.random.split(jax.random.key(n))
+        outer = jsparse.graph.sample_neighbors(above, graph, np.array([node]), FANOUT)
+        around = outer.nodes[outer.nodes < graph.shape[0]]  # the others are slots that are not in use
+        inner, near = jsparse.graph.sample_neighbors(below, graph, around, FANOUT), len(around)
+        parent, child = inner.graph.to_scipy().tocoo().coords
+        child, first = np.unique(np.where(parent > 0, child, 0), return_index=True)
+        parent, child = parent[first][child >= near], child[child >= near]
+        places = np.zeros(len(inner.nodes), complex)
+        places[child[np.argsort(parent)]] = 2 * np.exp(2j * np.pi * np.arange(len(child)) / len(child))
+        for one in range(1, near):
+            places[one] = np.exp(1j * np.angle(places[child[parent == one]].sum()))
+        ends = np.stack([places[np.r_[np.zeros(near, int), parent]], places[np.r_[:near, child]]])
+        axes.plot(ends.real, ends.imag, color=LETTERS, lw=0.5, zorder=0)
+        shown = np.r_[:near, child]
+        sizes = np.r_[90, np.full(near - 1, 40), np.full(len(child), 12)]
+        colors = labels[np.asarray(inner.nodes)[shown]]
+        axes.scatter(places[shown].real, places[shown].imag, sizes, colors, cmap="tab10", vmin=0, vmax=9)
+        axes.set(title=f"batch {n + 1}", aspect="equal")
+        axes.set_axis_off()
+    save_figure(figure, path)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the example. The exit code is 1 if the accuracy is lower than it should be."""
+    """Run the example. The exit code is 1 if the accuracy is below its bar."""
     parser = argparse.ArgumentParser(description="Train GraphSAGE on samples of neighbours.")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
@@ -112,7 +139,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     _, accuracies = train(options.epochs, options.seed)
     print(f"test accuracy {accuracies[-1]:.3f} with all neighbours (at least {BAR} is expected)")
-    draw_curves(options.output, {"GraphSAGE": accuracies}, xlabel="epoch", ylabel="test accuracy, with all neighbours")
+    graph, _, labels, _ = communities(options.seed)
+    draw(options.output, jsparse.SparseTensor(jnp.ones(graph.nse), graph), np.asarray(labels), int(labels.argmin()))
     return int(accuracies[-1] < BAR)
 
 

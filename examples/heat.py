@@ -2,13 +2,14 @@
 
     python examples/heat.py
 
-Heat flows along the edges of a grid. An implicit step of length dt solves (I + dt L) u' = u with L = Gᵀ diag(k) G,
-where G (edges, nodes) is the signed incidence matrix and k has one conductivity for each edge. A sparse einsum
-assembles the matrix, conjugate gradients solve the step, and JAX differentiates all of it with respect to k. A wall of
-low conductivity is hidden in the plate. The program finds it from the temperatures of a few simulated experiments.
+Heat flows along the edges of a grid. An implicit step of length dt solves (I + dt L) u' = u, L = Gᵀ diag(k) G, with the
+signed incidence matrix G (edges, nodes) and one conductivity k for each edge. A sparse einsum assembles the matrix,
+conjugate gradients solve the step, and JAX differentiates all of it with respect to k. A wall of low conductivity is
+hidden in the plate. The program finds it from the temperatures of a few simulated experiments.
 
-On two cores, it takes about ten seconds. The median conductivity across the wall is within 0.02 of the true value,
-0.05, and elsewhere it is within 0.1 of the true value, 1.
+The figure shows temperatures as they were measured, and the wall as it is and as it was found. On two cores it takes
+about ten seconds and 0.4 GB. The median conductivity across the wall is within 0.02 of the true one, 0.05, and
+elsewhere within 0.1 of 1.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def temperatures(G: jsparse.SparseTensor, conductivity: jax.Array, start: jax.Ar
 
 
 def search(G: jsparse.SparseTensor, start: jax.Array, measured: jax.Array, rounds: int) -> tuple[jax.Array, jax.Array]:
-    """Fit conductivities to the measurements, with Adam on their logarithms. Return them and the loss of each round."""
+    """Fit conductivities to the measurements by Adam on their logarithms. Returns them and the loss of each round."""
     optimizer = optax.adam(0.1)
 
     def loss(log_k: jax.Array) -> jax.Array:
@@ -79,21 +80,21 @@ def search(G: jsparse.SparseTensor, start: jax.Array, measured: jax.Array, round
 def draw(path: Path, side: int, measured: np.ndarray, **conductivities: np.ndarray) -> None:
     """Draw one measured field of temperatures (nodes,) and conductivities (edges,) side by side.
 
-    Only the horizontal edges are drawn, because only these cross the wall.
+    Only the horizontal edges are drawn, since these are the ones that cross the wall.
     """
-    figure = new_figure(8.4, 2.9)
+    figure = new_figure(2.1)
     first, *others = figure.subplots(1, 1 + len(conductivities))
     first.imshow(np.asarray(measured).reshape(side, side), cmap="inferno", interpolation="bicubic")
-    first.set(title="measured temperatures", xticks=[], yticks=[])
+    first.set(title="temperatures", xticks=[], yticks=[])
     for axes, (name, k) in zip(others, conductivities.items(), strict=True):
         picture = axes.imshow(np.asarray(k)[: side * (side - 1)].reshape(side, side - 1), vmin=0, vmax=1.2)
-        axes.set(title=f"{name} conductivity", xticks=[], yticks=[])
+        axes.set(title=f"{name} wall", xticks=[], yticks=[])
     figure.colorbar(picture, ax=others).outline.set_visible(False)
     save_figure(figure, path)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the example. The exit code is 1 if the conductivities differ from those of the plate."""
+    """Run the example. The exit code is 1 if the conductivities are not those of the plate."""
     parser = argparse.ArgumentParser(description="Find the conductivities of a plate from temperatures.")
     parser.add_argument("--side", type=int, default=16, help="nodes of the grid in each direction")
     parser.add_argument("--rounds", type=int, default=150)

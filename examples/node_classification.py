@@ -3,11 +3,12 @@
     python examples/node_classification.py                          # handwritten digits; nothing to download
     python examples/node_classification.py --data path/to/cora.npz  # a citation network
 
-The networks are those of Kipf and Welling (2017) and Veličković et al. (2018), with the same hyperparameters. Both have
-two layers, ten to twenty nodes of each class are labelled, and the epoch with the best validation accuracy counts.
+The networks are those of Kipf and Welling (2017) and Veličković et al. (2018), with their hyperparameters: two
+layers, ten to twenty labelled nodes in each class, and the epoch that is best on the validation part counts.
 
-On two cores, both take about a minute. The mean test accuracies of five seeds are at least 0.94 for both networks on
-the digits, and at least 0.81 (GCN) and 0.815 (GAT) on Cora's standard split.
+The figure shows the graph of digits, whose nodes are close together if GAT gives them similar logits. A colour is a
+predicted class, and a ring a wrong one. On two cores both networks take about a minute and 0.8 GB. Mean test accuracies
+of three seeds: on the digits at least 0.94 each; on Cora's standard split at least 0.81 (GCN) and 0.815 (GAT).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import scipy.sparse as sp
-from _figure import draw_curves
+from _figure import draw_map, new_figure, save_figure
 from _graph import DataError, Graph, digits_graph, load_graph
 from flax import nnx
 from tqdm import tqdm
@@ -81,20 +82,22 @@ def loss_of(model: Any, graph: Any, x: jax.Array, labels: jax.Array, train: jax.
 
 @nnx.jit
 def step(model: Any, optimizer: nnx.Optimizer, *data: Any) -> jax.Array:
-    """Take one step of the optimizer, and return the loss before it."""
+    """One step of the optimizer; the loss before it."""
     loss, slopes = nnx.value_and_grad(loss_of)(model, *data)
     optimizer.update(model, slopes)
     return loss
 
 
 @nnx.jit
-def correct(model: Any, graph: Any, x: jax.Array, labels: jax.Array) -> jax.Array:
-    """A mask of the nodes that are classified correctly."""
-    return model(graph, x).argmax(1) == labels
+def predict(model: Any, graph: Any, x: jax.Array) -> jax.Array:
+    """The logits of all nodes."""
+    return model(graph, x)
 
 
-def train(name: str, data: Graph, seed: int, epochs: int | None = None, progress: bool = True) -> np.ndarray:
-    """Train one network. The result has validation and test accuracies of all epochs, (epochs, 2)."""
+def train(
+    name: str, data: Graph, seed: int, epochs: int | None = None, progress: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
+    """Train one network. Validation and test accuracies of all epochs, (epochs, 2), and the logits after the last."""
     graph = jsparse.asarray(data.adjacency, format="csr").pattern
     features = data.features.toarray() if sp.issparse(data.features) else data.features
     x, labels, labelled = jnp.asarray(features), jnp.asarray(data.labels), jnp.asarray(data.train)
@@ -106,10 +109,11 @@ def train(name: str, data: Graph, seed: int, epochs: int | None = None, progress
             model.train()
             loss = step(model, optimizer, graph, x, labels, labelled)
             model.eval()
-            hits = np.asarray(correct(model, graph, x, labels))
+            logits = np.asarray(predict(model, graph, x))
+            hits = logits.argmax(1) == data.labels
             found.append((hits[data.val].mean(), hits[data.test].mean()))
             bar.set_postfix_str(f"loss {float(loss):.3f}, validation accuracy {found[-1][0]:.3f}", refresh=False)
-    return np.array(found)
+    return np.array(found), logits
 
 
 def accuracy(curves: np.ndarray) -> float:
@@ -118,10 +122,10 @@ def accuracy(curves: np.ndarray) -> float:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the example. The exit code is 1 if an accuracy is lower than it should be."""
+    """Run the example. The exit code is 1 if an accuracy is below its bar."""
     parser = argparse.ArgumentParser(description="Classify nodes with GCN and GAT.")
     parser.add_argument("--data", type=Path, metavar="FILE.npz", help="a graph to use instead of the bundled digits")
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--output", type=Path, default=Path("node_classification.png"), metavar="PNG")
     options = parser.parse_args(argv)
     try:
@@ -130,15 +134,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     bars, missed = BARS["digits" if options.data is None else "others"], 0
-    means = {}
     for name in MODELS:
-        curves = [train(name, data, seed) for seed in range(options.seeds)]
-        found = [accuracy(one) for one in curves]
+        trained = [train(name, data, seed) for seed in range(options.seeds)]
+        found = [accuracy(curves) for curves, _ in trained]
         missed += np.mean(found) < bars[name]
         print(f"{name}: test accuracy {np.mean(found):.4f} ± {np.std(found):.4f} (at least {bars[name]} is expected)")
-        means[name] = np.mean(curves, 0)[:, 1]
-    labels = {"xlabel": "epoch", "ylabel": f"test accuracy, mean of {options.seeds} seeds", "title": data.name}
-    draw_curves(options.output, means, **labels)
+    figure, logits = new_figure(3), trained[0][1]
+    edges, classes = np.stack(sp.triu(data.adjacency).coords), logits.argmax(1)
+    draw_map(figure.subplots(), logits, edges, classes, classes != data.labels)
+    save_figure(figure, options.output)
     return int(missed > 0)
 
 

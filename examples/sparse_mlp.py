@@ -2,14 +2,13 @@
 
     python examples/sparse_mlp.py
 
-- pruned: the dense network loses its smallest weights in four rounds, and is trained further after each round (Zhu and
-  Gupta, 2017).
-- RigL (Evci et al., 2020): the network is sparse from the beginning, with weights at random positions. Every 25 steps,
-  weights with the largest gradients replace a part of the smallest weights. The number of weights stays constant, so
-  nothing is compiled again.
+- pruned: the dense network loses its smallest weights in four rounds, and trains on after each (Zhu and Gupta, 2017).
+- RigL (Evci et al., 2020): sparse from the beginning, at random places. Every 25 steps a part of the smallest weights
+  gives its places to those with the largest gradients. The number of weights stays, so nothing is compiled again.
 
-The data are scikit-learn's handwritten digits; nothing is downloaded. On two cores, it takes two minutes. The mean test
-accuracy of each sparse network over three splits is within one point (0.01) of that of the dense network.
+The figure shows how many weights read each pixel of scikit-learn's digits: at random, before RigL moves the weights,
+and then where digits have ink. On two cores all networks take about a minute and 0.8 GB, and the mean test accuracies
+of two splits are within one point (0.01) of that of the dense network.
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from _digits import digits
-from _figure import draw_curves
+from _digits import digits, draw_pixels
 from flax import nnx
 from tqdm import tqdm
 
@@ -34,12 +32,12 @@ import jsparse
 import jsparse.nnx
 
 WIDTHS, ZEROS, BATCH = (64, 512, 512, 10), 0.95, 128
-ROUNDS, EVERY, MOVED = 4, 25, 0.3  # pruning rounds; steps between rewirings, and the share of weights that move
+ROUNDS, EVERY, MOVED = 4, 25, 0.3  # of pruning; steps between two rewirings, and the part of the weights that moves
 SHAPES = list(pairwise(WIDTHS))
 
 
 def sizes(zeros: float) -> list[int]:
-    """The number of weights of each layer. By Erdős and Rényi's rule, larger layers keep a smaller share."""
+    """The number of weights of each layer: fewer of larger ones, by Erdős and Rényi's rule."""
     total = (1 - zeros) * sum(a * b for a, b in SHAPES)
     return [min(a * b, round(total * (a + b) / sum(map(sum, SHAPES)))) for a, b in SHAPES]
 
@@ -51,7 +49,7 @@ class Mlp(nnx.Module):
         self.layers = nnx.List(layers)
 
     def __call__(self, x: jax.Array, probes: Sequence[Any] | None = None) -> tuple[jax.Array, list[jax.Array]]:
-        """The logits, and the inputs of all layers. Probes are added to the outputs of the layers."""
+        """The logits, and the inputs of all layers. Probes are added to what the layers give."""
         inputs = [x]
         for n, layer in enumerate(self.layers):
             x = layer(inputs[-1]) if probes is None else layer(inputs[-1]) + probes[n]
@@ -60,13 +58,13 @@ class Mlp(nnx.Module):
 
 
 def random_mlp(seed: int) -> Mlp:
-    """A network of sparse layers with weights at random positions, which may move."""
+    """A network of sparse layers at random places, which may move."""
     options, layers = {"dynamic": True, "rngs": nnx.Rngs(seed)}, zip(SHAPES, sizes(ZEROS), strict=True)
     return Mlp([jsparse.nnx.SparseLinear(a, b, density=n / (a * b), **options) for (a, b), n in layers])
 
 
 def pruned(model: Mlp, zeros: float) -> Mlp:
-    """A network with the largest weights of each layer."""
+    """The largest weights of each layer."""
     layers, is_dense = [], isinstance(model.layers[0], nnx.Linear)
     for layer, count in zip(model.layers, sizes(zeros), strict=True):
         kernel = jsparse.asarray(layer.kernel[...], format="csc") if is_dense else layer.kernel.tensor
@@ -82,7 +80,7 @@ def loss_of(model: Mlp, x: jax.Array, y: jax.Array, probes: Any = None) -> tuple
 
 @nnx.jit
 def step(model: Mlp, optimizer: nnx.Optimizer, x: jax.Array, y: jax.Array) -> jax.Array:
-    """Take one step of the optimizer, and return the loss before it."""
+    """One step of the optimizer; the loss before it."""
     (loss, _), slopes = nnx.value_and_grad(loss_of, has_aux=True)(model, x, y)
     optimizer.update(model, slopes)
     return loss
@@ -96,13 +94,13 @@ def rewire(model: Mlp, optimizer: nnx.Optimizer, x: jax.Array, y: jax.Array, par
     for n, (layer, given, slope) in enumerate(zip(model.layers, inputs, slopes, strict=True)):
         before = layer.kernel.tensor
         layer.rewire(jnp.abs(given.T @ slope), int(part * before.nse))
-        for moments in (optimizer.opt_state[0].mu, optimizer.opt_state[0].nu):  # moments move with the weights
+        for moments in (optimizer.opt_state[0].mu, optimizer.opt_state[0].nu):  # they move with the weights
             (moment,) = moments["layers"][n]["kernel"].values()
             moment[...] = before.with_values(moment[...]).restrict(layer.kernel.tensor).values
 
 
 def train(model: Mlp, data: Any, steps: int, name: str, rewires: bool = False, progress: bool = True) -> list[float]:
-    """Train a network. The result has the test accuracy after every 25 steps."""
+    """Train a network. The result has the test accuracy after each 25 steps."""
     x, y, test_x, test_y = data
     rng, accuracies, tx = np.random.default_rng(0), list[float](), optax.adam(optax.cosine_decay_schedule(3e-3, steps))
     optimizer = nnx.Optimizer(model, tx, wrt=nnx.Param)
@@ -118,32 +116,33 @@ def train(model: Mlp, data: Any, steps: int, name: str, rewires: bool = False, p
     return accuracies
 
 
-def compare(steps: int, seed: int = 0, progress: bool = True) -> dict[str, list[float]]:
-    """The accuracies of all networks, by name."""
+def compare(steps: int, seed: int = 0, progress: bool = True) -> tuple[dict[str, list[float]], Mlp]:
+    """The accuracies of all networks, by name, and the network that RigL trained."""
     data, rngs = digits(seed), nnx.Rngs(seed)
     model = Mlp([nnx.Linear(a, b, rngs=rngs) for a, b in SHAPES])
     curves = {"dense": train(model, data, steps, "dense", progress=progress), "pruned": []}
     for number in range(1, ROUNDS + 1):
         zeros = float(jsparse.nn.gradual_sparsity(number, begin=0, end=ROUNDS, final=ZEROS))
-        curves["pruned"] += train(
-            model := pruned(model, zeros), data, steps // 2, f"{zeros:.1%} zeros", progress=progress
-        )
-    curves["RigL"] = train(random_mlp(seed), data, 2 * steps, "RigL", rewires=True, progress=progress)
-    return curves
+        model = pruned(model, zeros)
+        curves["pruned"] += train(model, data, steps // 2, f"{zeros:.1%} zeros", progress=progress)
+    curves["RigL"] = train(model := random_mlp(seed), data, 2 * steps, "RigL", rewires=True, progress=progress)
+    return curves, model
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the example. The exit code is 1 if a sparse network is not within one point of the dense one."""
     parser = argparse.ArgumentParser(description="Train networks whose weights are 95 % zeros.")
-    parser.add_argument("--steps", type=int, default=600)
-    parser.add_argument("--seeds", type=int, default=3, help="the number of splits")
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--seeds", type=int, default=2, help="the number of splits")
     parser.add_argument("--output", type=Path, default=Path("sparse_mlp.png"), metavar="PNG")
     options = parser.parse_args(argv)
-    found = [compare(options.steps, seed) for seed in range(options.seeds)]
+    found, networks = zip(*(compare(options.steps, seed) for seed in range(options.seeds)), strict=True)
     means = {name: np.mean([curves[name] for curves in found], axis=0) for name in found[0]}
     for name, curve in means.items():
         print(f"{name:<8} test accuracy {curve[-1]:.4f}, {'all' if name == 'dense' else '5 % of the'} weights")
-    draw_curves(options.output, means, every=EVERY, xlabel="step", ylabel="mean test accuracy", ylim=(0.8, 1))
+    first = {"at random": random_mlp(0).layers[0], "moved by RigL": networks[0].layers[0]}
+    pixels = {name: np.bincount(layer.kernel.tensor.coords[0], minlength=64) for name, layer in first.items()}
+    draw_pixels(options.output, pixels | {"mean digit": digits(0)[0].mean(0)})
     return int(min(curve[-1] for curve in means.values()) < means["dense"][-1] - 0.01)
 
 

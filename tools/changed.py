@@ -28,7 +28,7 @@ OF_EVERYTHING = ("tests/docs", "tests/examples", "tests/packaging", "tests/typed
 
 # Files that no test but those reads.
 UNTESTED = re.compile(
-    r"docs/|examples/|benchmarks/|tools/|licenses/|\.github/|\.ci/|[^/]*\.(md|cff)$|mkdocs\.yml|Makefile"
+    r"docs/|examples/|benchmarks/|tools/|licenses/|recipe/|\.github/|\.ci/|[^/]*\.(md|cff)$|mkdocs\.yml|Makefile"
 )
 
 

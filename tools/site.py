@@ -54,7 +54,7 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
 def _figure(example: Example) -> str:
     """The figure of an example as Markdown, if docs/gallery/ has one."""
     path = GALLERY / f"{example.name}.webp"
-    return f"![What the example draws]({path.name})" if path.exists() else ""
+    return f"![{example.caption.partition('. ')[0].rstrip('.')}]({path.name})" if path.exists() else ""
 
 
 def _example(example: Example) -> str:
@@ -85,10 +85,11 @@ def _facts() -> str:
 
 
 def _gallery() -> str:
-    """A card for each example."""
+    """A card for each example, those with a figure first."""
     cards = [
         f"-   {_figure(example)}\n\n    **[{example.name}.py]({example.name}.md)**\n\n    {example.title}."
-        for example in examples()
+        + (f"\n\n    {example.caption}" if example.caption else "")
+        for example in sorted(examples(), key=lambda example: not example.caption)
     ]
     return '<div class="grid cards" markdown>\n\n' + "\n\n".join(cards) + "\n\n</div>\n"
 

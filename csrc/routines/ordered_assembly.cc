@@ -12,6 +12,7 @@
 
 #include "assembly/join.h"
 #include "routines/terms.h"
+#include "threads/wait.h"
 
 namespace jsparse {
 namespace {
@@ -82,7 +83,7 @@ class Chunks : public Context {
     if (bounds_[static_cast<size_t>(chunk)] == 0) return;
     if (chunk >= slabs_) {
       std::unique_lock<std::mutex> lock(mutex_);
-      free_.wait(lock, [&] { return moved_[chunk - slabs_]; });
+      wait_until(free_, lock, [&] { return moved_[chunk - slabs_]; });
     }
     for (int64_t l = 0; l < levels_; ++l) offsets_[static_cast<size_t>(l * kChunks + chunk)] = chunk % slabs_ * slab_;
   }

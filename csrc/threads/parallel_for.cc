@@ -10,6 +10,8 @@
 #include <immintrin.h>
 #endif
 
+#include "threads/wait.h"
+
 namespace jsparse {
 namespace {
 
@@ -60,7 +62,7 @@ struct Region {
     }
     std::unique_lock<std::mutex> lock(mutex);
     asleep.store(true, std::memory_order_seq_cst);
-    finished.wait(lock, [this] { return complete(); });
+    wait_until(finished, lock, [this] { return complete(); });
   }
 
   void drop(int64_t count) {
