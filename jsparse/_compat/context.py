@@ -106,13 +106,18 @@ def varying_like(x: jax.Array, shape: Sequence[int], dtype: np.dtype) -> jax.Sha
 def function_of_jax_numpy() -> str | None:
     """Return the name of the jax.numpy function that called this function's caller in order to check an operand.
 
-    The result is "" if the name is not known, and None if no function of jax.numpy called the caller in a check.
+    The result is "" if the name is not known, and None if no function of jax.numpy called the caller in a check. For a
+    function of jax.nn, such as `softmax`, it is that name.
     """
     frame: FrameType | None = sys._getframe(2)
     caller = None
     while frame is not None and frame.f_globals.get("__name__") == "jax._src.numpy.util":
         name = frame.f_locals.get("fun_name")
         caller = name if isinstance(name, str) else caller or ""
+        frame = frame.f_back
+    while caller and frame is not None and str(frame.f_globals.get("__name__")).startswith("jax."):
+        if frame.f_globals["__name__"] == "jax._src.nn.functions":
+            caller = frame.f_code.co_name
         frame = frame.f_back
     return caller
 

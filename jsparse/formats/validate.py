@@ -65,7 +65,10 @@ def sizes_of(shape: Any) -> tuple[int, ...]:
     try:
         sizes = tuple(map(operator.index, shape))
     except TypeError as error:
-        raise PatternError(f"Expected a shape of static integers, but got {short_repr(shape)}.") from error
+        raise PatternError(
+            f"Expected a shape of static integers, but got {short_repr(shape)}. Inside jit, sizes have to be Python "
+            f"integers: name such an argument in static_argnames=."
+        ) from error
     if any(size < 0 or size > LARGEST_SIZE for size in sizes):
         raise PatternError(f"Expected the sizes of a shape to be between 0 and 2**62, but got {shorten(sizes)}.")
     return sizes

@@ -334,10 +334,17 @@ class BlockSparseLinear(_Linear):
         return layer
 
 
+def check_block(block: tuple[int, int], where: str) -> None:
+    """Raise ShapeError unless a block is a pair of positive integers."""
+    if not isinstance(block, tuple) or len(block) != 2:
+        raise ShapeError(f"Expected block to be a pair (rows, columns) in {where}, but got {short_repr(block)}.")
+    check_sizes(where, pairs=["block"], block=block)
+
+
 def count_blocks(shape: tuple[int, ...], block: tuple[int, int], where: str) -> tuple[int, int]:
     """Return the numbers of blocks in a kernel's rows and columns. Raises ShapeError if blocks do not divide it."""
-    check_sizes(where, pairs=["block"], block=block if isinstance(block, tuple) else None)
-    if len(block) != 2 or shape[0] % block[0] or shape[1] % block[1]:
+    check_block(block, where)
+    if shape[0] % block[0] or shape[1] % block[1]:
         raise ShapeError(f"Expected a block that divides the kernel in {where}, but got {block} of {tuple(shape)}.")
     return shape[0] // block[0], shape[1] // block[1]
 

@@ -16,10 +16,9 @@ from flax.typing import PathParts
 
 from jsparse.errors import DTypeError, named_type, short_repr
 from jsparse.formats import Format
-from jsparse.nn.layer import check_sizes
 from jsparse.nnx.attention import SparseAttention
 from jsparse.nnx.dense_layers import projection_layer, refusal
-from jsparse.nnx.linear import BlockSparseLinear, SparseLinear, block_norms, count_to_keep, parts_of
+from jsparse.nnx.linear import BlockSparseLinear, SparseLinear, block_norms, check_block, count_to_keep, parts_of
 from jsparse.nnx.param import SparseParam
 from jsparse.nnx.pruned import PrunedLinear
 from jsparse.primitives.segments import largest
@@ -126,7 +125,7 @@ def prune_model(
             f"dynamic={dynamic}. Kernels with blocks are static, in bsr."
         )
     if block is not None:
-        check_sizes("prune_model", pairs=["block"], block=block if isinstance(block, tuple) else None)
+        check_block(block, "prune_model")
     copy = nnx.clone(model)
     chosen, others = _kernels(copy, where, block)
     if not chosen:

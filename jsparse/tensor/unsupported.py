@@ -36,7 +36,7 @@ class UnsupportedOperations:
 
     def __bool__(self) -> Never:
         raise DTypeError(
-            "The truth value of a SparseTensor is ambiguous. Write A.nse > 0, `A is not None`, or A.todense().any()."
+            "The truth value of a SparseTensor is ambiguous. Write A.nse > 0, `A is not None`, or jsparse.any(A)."
         )
 
     def __iter__(self) -> Never:
@@ -67,7 +67,7 @@ class UnsupportedOperations:
         if name is None:
             raise AttributeError("__jax_array__")
         raise DTypeError(
-            f"The functions of jax.numpy{f', such as {name},' if name else ''} do not take a SparseTensor, because "
+            f"The functions of JAX{f', such as {name},' if name else ''} do not take a SparseTensor, because "
             f"they would make it dense. Write {_counterpart(name)}A.map(f) for any elementwise function of stored "
             "entries; jsparse.einsum for products; or pass A.todense()."
         )

@@ -78,6 +78,13 @@ def test_advice_names_calls_that_our_functions_take():
             eval(advice, {"jsparse": jsparse, "A": A, "B": A.T @ A if name == "einsum" else A, "b": ROW})
 
 
+@pytest.mark.parametrize("name", ["relu", "softmax", "gelu", "logsumexp", "leaky_relu"])
+def test_functions_of_jax_nn_name_ours(name):
+    with pytest.raises(jsparse.DTypeError, match=rf"such as {name}, .* Write jsparse\.{name}\(A\);"):
+        getattr(jax.nn, name)(A)
+    assert callable(getattr(jsparse, name))
+
+
 def test_solvers_are_named_and_run():
     advice = unsupported._counterpart("jnp.linalg.solve")
     S, b = jsparse.asarray(np.diag([2, 3, 4]).astype(np.float32)).to_bcsr(), ROW

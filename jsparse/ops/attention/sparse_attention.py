@@ -116,9 +116,12 @@ def _check(
     if min(q.ndim, k.ndim, v.ndim) < 2 or not q.ndim == k.ndim == v.ndim or q.shape[:-3] != k.shape[:-3]:
         raise ShapeError(f"Expected arrays (..., heads, length, dim) with equal leading axes, but got {shapes}.")
     fits = q.shape[-1] == k.shape[-1] and k.shape[:-1] == v.shape[:-1]
-    if not fits or tuple(mask.shape[-2:]) != (q.shape[-2], k.shape[-2]):
+    if not fits:
+        raise ShapeError(f"Expected keys that match the queries, and values that match the keys, but got {shapes}.")
+    if tuple(mask.shape[-2:]) != (q.shape[-2], k.shape[-2]):
         raise ShapeError(
-            f"Expected keys that match the queries, values that match the keys, and a mask (n, m), but got {shapes}."
+            f"Expected a mask for {q.shape[-2]} queries and {k.shape[-2]} keys, but it is for {mask.shape[-2]} and "
+            f"{mask.shape[-1]}: {shapes}."
         )
     if q.ndim > 2 and (not k.shape[-3] or q.shape[-3] % k.shape[-3]):
         raise ShapeError(f"Expected the number of key heads to divide the number of query heads, but got {shapes}.")
