@@ -6,6 +6,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from jsparse.base import _native
@@ -65,10 +66,9 @@ def sizes_of(shape: Any) -> tuple[int, ...]:
     try:
         sizes = tuple(map(operator.index, shape))
     except TypeError as error:
-        raise PatternError(
-            f"Expected a shape of static integers, but got {short_repr(shape)}. Inside jit, sizes have to be Python "
-            f"integers: name such an argument in static_argnames=."
-        ) from error
+        is_traced = isinstance(shape, tuple | list) and any(isinstance(size, jax.core.Tracer) for size in shape)
+        advice = " Inside jit, sizes are static arguments: name them in static_argnames=." if is_traced else ""
+        raise PatternError(f"Expected a shape of static integers, but got {short_repr(shape)}.{advice}") from error
     if any(size < 0 or size > LARGEST_SIZE for size in sizes):
         raise PatternError(f"Expected the sizes of a shape to be between 0 and 2**62, but got {shorten(sizes)}.")
     return sizes
