@@ -74,10 +74,11 @@ def _facts() -> str:
     about = metadata("jsparse")
     urls = dict(url.split(", ") for url in about.get_all("Project-URL", []))
     oldest, newest = (".".join(map(str, release)) for release in (OLDEST, NEWEST))
+    classifiers = re.findall(r"Python :: (3\.\d+)", " ".join(about.get_all("Classifier", [])))
     parts = [
         f"Version {Version(about['Version']).base_version}",
         f"[{about['License-Expression']}]({urls['Source']}/blob/main/LICENSE)",
-        f"Linux, Python {about['Requires-Python'].removeprefix('>=')} or later, JAX {oldest} to {newest}",
+        f"Linux, Python {classifiers[0]} to {classifiers[-1]}, JAX {oldest} to {newest}",
         "kernels on CPUs, [XLA operations](concepts/platforms.md) on GPUs and TPUs",
         f"[repository]({urls['Source']})",
     ]

@@ -60,6 +60,8 @@ def installed(text):
     """What the commands of a page install beside what jsparse requires, by the names of modules."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     waiting = re.findall(r"jsparse\[[\w,]+\]", text)
+    lists = re.findall(r"\[extras?\]\([^)]*#install\)((?:\s+(?:and\s+)?`\w+`,?)+)", text)  # the [extras](…) `a` and `b`
+    waiting += [f"jsparse[{name}]" for names in lists for name in re.findall(r"`(\w+)`", names)]
     waiting += [name for command in re.findall(r"pip install ([^`\n]*)", text) for name in command.split()]
     found = set()
     while waiting:
