@@ -100,6 +100,20 @@ def multi_head_attention(
     return plus(jnp.einsum("...hnd,hdo->...no", attended, out.kernel), out.bias)
 
 
+def to_heads(x: jax.Array, projection: Projector, where: str) -> jax.Array:
+    """Project x (..., length, in) to (..., length, heads, dim)."""
+    if not isinstance(projection, Projection):
+        return call_projection(projection, x, where)
+    return plus(jnp.einsum("...nf,fhd->...nhd", x, projection.kernel), projection.bias)
+
+
+def from_heads(x: jax.Array, projection: Projector) -> jax.Array:
+    """Project x (..., length, heads, dim) to (..., length, out)."""
+    if not isinstance(projection, Projection):
+        return projection(x)
+    return plus(jnp.einsum("...nhd,hdo->...no", x, projection.kernel), projection.bias)
+
+
 def call_projection(project: Callable[[jax.Array], jax.Array], x: jax.Array, where: str) -> jax.Array:
     """Call a function that projects x to heads. Raises ShapeError unless the result is (..., length, heads, dim)."""
     of_heads = project(x)

@@ -13,15 +13,14 @@ from jax.typing import ArrayLike, DTypeLike
 from jsparse.errors import ShapeError
 from jsparse.nn.attention import (
     Parameters,
-    Projection,
     Projector,
-    call_projection,
     caster,
+    from_heads,
     mask_pattern,
     multi_head_attention,
-    plus,
     projections_of,
     relative_bias,
+    to_heads,
 )
 from jsparse.nn.operands import dense_array
 from jsparse.ops.attention.decoding import check_causal, leading_part, rows_of
@@ -98,12 +97,7 @@ def attention_step(
     x, pattern = dense_array(x, "attention_step", "x (..., n, in)"), mask_pattern(mask)
     check_causal(pattern, "attention_step")
     # Queries, keys and values have the shape (..., length, heads, dim).
-    q, k, v = (
-        plus(jnp.einsum("...nf,fhd->...nhd", x, to.kernel), to.bias)
-        if isinstance(to, Projection)
-        else call_projection(to, x, "attention_step")
-        for to in (query, key, value)
-    )
+    q, k, v = (to_heads(x, projection, "attention_step") for projection in (query, key, value))
     length = pattern.shape[-1]
     if x.ndim < 2 or not 1 <= x.shape[-2] <= length:
         raise ShapeError(
@@ -137,11 +131,7 @@ def attention_step(
         of_queries = jnp.repeat(keys, repeats, -2), jnp.repeat(values, repeats, -2)
     attended = attend(q, *of_queries, pattern_of_mask(rows, q, *of_queries), None, added, lengths_first=True)
     attended = jnp.where(cache.index + count <= pattern.shape[-1], attended, jnp.nan)
-    if isinstance(out, Projection):
-        result = plus(jnp.einsum("...nhd,hdo->...no", attended, out.kernel), out.bias)
-    else:
-        result = out(attended)
-    return result, KVCache(keys, values, cache.index + count)
+    return from_heads(attended, out), KVCache(keys, values, cache.index + count)
 
 
 def apply_layer(
