@@ -6,6 +6,7 @@ JAX ?=
 JOBS ?= 2
 CASE ?=
 N ?=
+ARRAY_API_TESTS ?=
 
 VENV := .venv$(if $(JAX),-jax-$(JAX)$(filter-out -python3,-$(notdir $(PYTHON))))
 BIN := $(VENV)/bin
@@ -18,7 +19,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*/*)
 export PIP_NO_COMPILE := 1
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-changed test-floors test-long test-optimized test-interpret test-hostile test-functions lint bench bench-models fuzz wheel test-wheel clean
+.PHONY: demo test test-changed test-floors test-long test-optimized test-interpret test-hostile test-functions test-array-api lint bench bench-models fuzz wheel test-wheel clean
 
 # All examples, each with a check of the result that it states: about six minutes. Figures are in build/examples.
 EXAMPLES := $(filter-out examples/_%,$(wildcard examples/*.py))
@@ -74,6 +75,20 @@ test-interpret: $(VENV)/installed-test,lint
 test-functions: $(VENV)/installed-test,lint
 	$(BIN)/python tests/functions/exhaustive.py --jobs $(JOBS) $(ARGS)
 
+# The array API standard's own tests, for the functions of it that jsparse has. ARRAY_API_TESTS is a checkout of them, with
+# its submodule. tests/array says which of them are left out and which are expected to fail, and why.
+ifeq ($(ARRAY_API_TESTS),)
+test-array-api:
+	@echo "Skipped: run 'git clone --recurse-submodules https://github.com/data-apis/array-api-tests', and pass ARRAY_API_TESTS=array-api-tests."
+else
+test-array-api: $(VENV)/installed-test,lint
+	$(BIN)/pip install --quiet --requirement $(ARRAY_API_TESTS)/requirements.txt
+	cd $(ARRAY_API_TESTS) && PYTHONPATH=$(CURDIR)/tests:$(CURDIR)/tests/array ARRAY_API_TESTS_MODULE=array_api_module.xp \
+	$(CURDIR)/$(BIN)/pytest -n $(JOBS) --dist worksteal --max-examples=60 --derandomize --disable-deadline \
+	--skips-file=$(CURDIR)/tests/array/array_api_skips.txt --xfails-file=$(CURDIR)/tests/array/array_api_xfails.txt \
+	array_api_tests $(ARGS)
+endif
+
 lint: $(VENV)/installed-test,lint
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -83,7 +98,7 @@ lint: $(VENV)/installed-test,lint
 	$(BIN)/lint-imports
 
 # They compile thousands of kernels that nobody needs again, or time how long that takes.
-test-hostile bench bench-models fuzz: export JSPARSE_CACHE_DIR :=
+test-array-api test-hostile bench bench-models fuzz: export JSPARSE_CACHE_DIR :=
 
 test-hostile: $(VENV)/installed-test,lint
 	$(BIN)/python tests/hostile/run.py --count $(or $(N),3000) $(ARGS)

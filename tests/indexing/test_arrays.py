@@ -69,6 +69,13 @@ def test_bools_are_masks_of_no_dimensions(dense, index, dynamic):
     np.testing.assert_array_equal(gradient, expected)
 
 
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_empty_masks_of_dimensions_that_are_not_empty(dense, dynamic):
+    A, none = jsparse.asarray(dense, dynamic=dynamic), np.zeros(0, bool)
+    for index in (none, (none, 3), (slice(2), none), *(np.zeros(shape, bool) for shape in ((0, 7), (5, 0), (0, 0)))):
+        np.testing.assert_array_equal(as_dense(A[index]), dense[index])
+
+
 @pytest.mark.parametrize(
     "index",
     [

@@ -190,9 +190,10 @@ def _tables(part: Array, dim: int, shape: Shape) -> Sequence[Array]:
     if isinstance(part, jax.core.Tracer):
         return [part]
     if part.dtype == np.bool_:
-        if part.shape != shape[dim : dim + part.ndim]:
+        indexed = shape[dim : dim + part.ndim]
+        if any(n not in (size, 0) for n, size in zip(part.shape, indexed, strict=True)):  # NumPy takes empty masks, too
             raise ShapeError(
-                f"Expected a mask of shape {shape[dim : dim + part.ndim]}, the size of each dimension that it indexes "
+                f"Expected a mask of shape {indexed}, the size of each dimension that it indexes "
                 f"in a tensor of shape {shorten(shape)}, but got {part.shape}."
             )
         return np.nonzero(part)
