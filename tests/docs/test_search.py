@@ -7,7 +7,8 @@ import pytest
 from docs.search import Search, sections, settings
 
 FIRST = {
-    "concepts/arrays": ["bfloat16", "dtype", "float16"],
+    "concepts/indexing": ["change one element"],
+    "concepts/arrays": ["bfloat16", "dtype", "float16", "float64"],
     "concepts/cache": ["cache", "cache directory"],
     "concepts/formats": ["block sparse", "BSR", "COO to CSR", "CSR"],
     "concepts/fusion": ["fusion"],
@@ -34,7 +35,7 @@ FIRST = {
     "how_to/graph_layers": ["GAT", "GCN", "GNN"],
     "how_to/graphs": ["edge_index", "graph from edges", "link prediction", "negative sampling", "subgraph"],
     "how_to/interop": ["convert from SciPy", "DLPack", "CuPy"],
-    "how_to/linear_algebra": ["Cholesky", "conjugate gradient", "Lineax", "spsolve"],
+    "how_to/linear_algebra": ["Cholesky", "conjugate gradient", "Lineax", "PageRank", "power iteration", "spsolve"],
     "how_to/meshes": ["multi-GPU", "shard_map"],
     "how_to/mini_batches": ["minibatch", "mini-batch", "neighbour sampling"],
     "how_to/processes": ["fork", "threads"],
