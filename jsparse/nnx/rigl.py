@@ -113,4 +113,6 @@ class _Probed(nnx.Module):
         return result + (rows @ zeros).reshape(result.shape).astype(result.dtype)
 
     def __getattr__(self, name: str) -> Any:  # models read attributes such as out_features
-        return getattr(vars(self)["layer"], name)
+        if "layer" not in vars(self):  # while Flax makes a copy
+            raise AttributeError(name)
+        return getattr(self.layer, name)
