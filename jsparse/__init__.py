@@ -7,6 +7,7 @@ Y = jsparse.einsum("ij,jk->ik", A, X)
 from importlib import import_module as _import_module
 
 from jsparse import _supported as _supported  # first: the other imports need names that an older JAX may lack
+from jsparse._names import ELSEWHERE as _ELSEWHERE
 from jsparse._names import PLACES as _PLACES
 from jsparse._names import SUBPACKAGES as _SUBPACKAGES
 from jsparse._names import documentation as _documentation
@@ -36,7 +37,8 @@ def __getattr__(name: str) -> object:
         globals()[name] = calls = _target.export_calls()
         return calls
     if name not in _SUBPACKAGES:
-        raise AttributeError(f"module 'jsparse' has no attribute {name!r}")
+        advice = f". Write {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+        raise AttributeError(f"module 'jsparse' has no attribute {name!r}{advice}")
     try:
         return _import_module(f"jsparse.{name}")
     except ImportError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import textwrap
 
-__all__ = ["KINDS", "PLACES", "SUBPACKAGES", "documentation"]
+__all__ = ["ELSEWHERE", "KINDS", "PLACES", "SUBPACKAGES", "documentation"]
 
 KINDS: dict[str, dict[str, str]] = {
     "Tensors and patterns": {
@@ -127,6 +127,15 @@ PLACES = {
     name: f"jsparse.{place}" for places in KINDS.values() for place, names in places.items() for name in names.split()
 }
 """Name → the module that defines it."""
+
+
+_OF_FORMATS = {
+    f"{format}_{kind}": f'jsparse.asarray(x, format="{format}")'
+    for format in ("coo", "csc", "csr")
+    for kind in ("array", "matrix")
+}
+ELSEWHERE = {"array": "jsparse.asarray(x)", "BCOO": "jsparse.asarray(x)", "COO": "jsparse.asarray(x)"} | _OF_FORMATS
+"""Name in another library → what to write instead."""
 
 
 def documentation() -> str:

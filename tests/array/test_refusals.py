@@ -50,8 +50,9 @@ def arrays_of_other_libraries():
     pydata = type("COO", (), {"__module__": "sparse.numba_backend", "fill_value": 0})()
     yield DTypeError, lambda: jsparse.asarray([A, A])
     yield DTypeError, lambda: jsparse.asarray(pydata)
-    names = ["data", "indices", "indptr", "at", "tocsr", "tocoo", "coalesce", "item", "shapes"]
+    names = ["data", "indices", "indptr", "at", "tocsr", "tobsr", "tocoo", "toscipy", "coalesce", "item", "shapes"]
     yield AttributeError, lambda name: getattr(A, name), names
+    yield AttributeError, lambda name: getattr(jsparse, name), ["array", "csr_array", "coo_matrix", "nothing"]
     yield DTypeError, lambda: jsparse.prune(X)
     yield DTypeError, lambda: jsparse.drop_zeros(X)
     yield DTypeError, lambda: jsparse.regrow(X, X, 1)
