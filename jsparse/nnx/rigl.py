@@ -53,7 +53,8 @@ def rigl_step(
         loss: a function (model, *batch) that returns a number, or a tuple that begins with one.
         batch: what `loss` takes besides the model.
         fraction: the fraction of the entries that move, from 0 to 1. It may be traced.
-        optimizer: an optimizer of the model, whose moments move with the entries (see `restrict_state`).
+        optimizer: an optimizer of the model, whose moments move with the entries (see `restrict_state`). Otherwise, the
+            moments would belong to other entries than before.
         where: which layers change: a filter of NNX, such as a function (path, layer) -> bool.
 
     Raises PatternError if there is no dynamic layer to change, ShapeError for a fraction out of range.
