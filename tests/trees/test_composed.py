@@ -78,7 +78,7 @@ def test_moments_belong_to_their_entries(format):
         optimizer.update(jsparse.grad(lambda B: (B @ X).sum())(B), state, B)
     average = jsparse.optax.incremental_update(A.with_values(A.values * 3), A, 0.5)
     np.testing.assert_array_equal(average.todense(), 2 * np.asarray(A.todense()))
-    with pytest.raises(jsparse.PatternError, match="one pattern"):
+    with pytest.raises(jsparse.PatternError, match="the same pattern"):
         jsparse.optax.incremental_update(A, B, 0.5)
 
 
