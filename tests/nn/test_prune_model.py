@@ -251,6 +251,7 @@ def test_a_model_of_blocks():
     assert notes.kernels[0].note == "blocks are pruned with block="
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "options", [{}, {"num_kv_heads": 2}, {"use_bias": False}, {"param_dtype": jnp.bfloat16}, {"dtype": jnp.bfloat16}]
 )
