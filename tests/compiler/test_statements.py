@@ -185,8 +185,8 @@ def test_a_view_is_printed_and_has_no_buffer():
         ({"add": "max"}, "not a later term"),
         ({"dtype": "float64"}, "not a later term"),
         ({"reads": R}, "not a later term"),
-        ({"temporaries": ("R",)}, "no result"),
-        ({"temporaries": ("S",)}, "no result"),
+        ({"temporaries": ("R",)}, "is not a result"),
+        ({"temporaries": ("S",)}, "is not a result"),
     ],
 )
 def test_views_that_are_no_terms_of_a_sum(options, message):
@@ -198,7 +198,7 @@ def test_a_recipe_whose_view_has_another_size():
     problem = added()
     larger = Statement(Access("S", ("k",)), Access("x", ("k",)))
     edited = replace(problem, statements=(problem.statements[0], larger), sizes=(("i", 3), ("k", 4)))
-    with pytest.raises(JsparseError, match="as many elements in 'S: float32"):
+    with pytest.raises(JsparseError, match="the same number of elements in 'S: float32"):
         read_recipe(write_recipe(edited, (Schedule(), Schedule())))
 
 

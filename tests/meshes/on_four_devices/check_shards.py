@@ -239,7 +239,7 @@ def test_errors(mesh):
         S @ draw(ROWS + 1, 3)
     with pytest.raises(jsparse.ShapeError, match="different axes from -2 to 1"):
         S.sum(2)
-    with pytest.raises(jsparse.NotYetSupportedError, match="'ii,ij->j' needs other rows"):
+    with pytest.raises(jsparse.NotYetSupportedError, match="'ii,ij->j' needs the rows of other devices"):
         jsparse.einsum("ii,ij->j", S, draw(ROWS, 3))
     with pytest.raises(jsparse.NotYetSupportedError, match="inside jax.shard_map"):
         S.block  # noqa: B018
