@@ -20,7 +20,7 @@ __all__ = [
     "SemiringError",
     "ShapeError",
     "SubscriptError",
-    "named_type",
+    "describe_type",
     "point_at",
     "short_repr",
     "shorten",
@@ -35,7 +35,7 @@ def short_repr(x: object, limit: int = 80) -> str:
     return shorten(_text_of(repr, x), limit)
 
 
-def named_type(x: object) -> str:
+def describe_type(x: object) -> str:
     """Return the name of an object's type with its article, as in "a list" and "an int"."""
     name = type(x).__name__
     return f"an {name}" if name[0] in "aeioAEIO" or name == "ndarray" else f"a {name}"
@@ -54,7 +54,7 @@ def _text_of(show: Callable[[object], str], x: object) -> str:
     try:
         return show(x)
     except Exception:  # a foreign class may raise anything, and int has no text above a number of digits
-        return named_type(x)
+        return describe_type(x)
 
 
 def point_at(text: str, start: int, length: int = 1) -> str:

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.errors import DTypeError, ShapeError, named_type
+from jsparse.errors import DTypeError, ShapeError, describe_type
 from jsparse.ops.evaluate import evaluate
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -54,7 +54,7 @@ class SparseLinearOperator(lx.AbstractLinearOperator):  # type: ignore[misc]  # 
     def __init__(self, matrix: SparseTensor, tags: object = ()) -> None:
         if not isinstance(matrix, SparseTensor):
             raise DTypeError(
-                f"Expected a SparseTensor as the matrix, but got {named_type(matrix)}. Convert it with "
+                f"Expected a SparseTensor as the matrix, but got {describe_type(matrix)}. Convert it with "
                 "jsparse.asarray, or use lineax.MatrixLinearOperator for a dense array."
             )
         if matrix.ndim != 2:

@@ -19,7 +19,7 @@ from jsparse.compiler.semiring import Semiring
 from jsparse.convert.decompose import Parts, block_fill, decompose, to_parts
 from jsparse.convert.facts import FILLED, Fill, measure_fills, product_price
 from jsparse.convert.slots import Conversion, from_slots, plain_pattern, to_slots
-from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError, named_type, short_repr
+from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError, describe_type, short_repr
 from jsparse.formats import Format, Pattern, default_format
 from jsparse.formats.composed import ComposedFormat
 from jsparse.formats.relayout import relayout_to
@@ -135,7 +135,7 @@ def choose_format(A: SparseTensor, uses: Sequence[int] = DEFAULT_USES) -> Format
     if not columns or min(columns) < 1:
         raise ShapeError(f"Expected uses= to hold numbers of columns, each at least 1, but got {short_repr(uses)}.")
     if not isinstance(A, SparseTensor):
-        raise DTypeError(f"Expected a SparseTensor for choose_format, but got {named_type(A)}.")
+        raise DTypeError(f"Expected a SparseTensor for choose_format, but got {describe_type(A)}.")
     advice = "Convert it before jit, or name a format, such as A.asformat('csr')."
     return _choose(_in_default_format(A.pattern, A, advice), columns, np.dtype(A.dtype).itemsize)
 

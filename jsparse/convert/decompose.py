@@ -11,7 +11,7 @@ import numpy as np
 from jsparse.base.dataclass import dataclass
 from jsparse.convert.composed import to_plain
 from jsparse.convert.slots import Conversion, Steps, into_slots, invert_steps, plain_pattern, to_slots
-from jsparse.errors import DTypeError, PatternError, ShapeError, named_type
+from jsparse.errors import DTypeError, PatternError, ShapeError, describe_type
 from jsparse.formats import Format, Level, Pattern, Relayout
 from jsparse.formats.composed import ComposedFormat
 from jsparse.formats.format import blocks_of
@@ -56,7 +56,7 @@ def decompose(A: SparseTensor, parts: Parts) -> ComposedTensor:
     ASPLOS 2023.
     """
     if not isinstance(A, SparseTensor):
-        raise DTypeError(f"Expected a SparseTensor for decompose, but got {named_type(A)}.")
+        raise DTypeError(f"Expected a SparseTensor for decompose, but got {describe_type(A)}.")
     check_leaves(A, "A in decompose")
     plain = to_plain(A) if isinstance(A, ComposedTensor) else A
     check_static("decompose", plain.pattern, Pattern)

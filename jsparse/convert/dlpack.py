@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from cupyx.scipy.sparse import coo_matrix, csc_matrix, csr_matrix
     from torch import Tensor
 
-COMPRESSED = {"csr": "row", "csc": "col", "bsr": "row", "bsc": "col"}
-"""Layout → the dimension whose pointers it has, as PyTorch names it."""
-
 
 def is_shared(x: object) -> bool:
     """Whether x is a PyTorch sparse tensor or a CuPy sparse matrix."""
@@ -67,7 +64,7 @@ def _of_torch(x: Tensor) -> tuple[np.ndarray, jax.Array]:
     layout = str(x.layout).rpartition("_")[2]
     if layout == "coo":
         return _indices(x._indices()), _values(x._values())  # `indices()` raises an error for a tensor with duplicates
-    by_row = COMPRESSED[layout] == "row"
+    by_row = layout in ("csr", "bsr")
     pointers, indices = (x.crow_indices(), x.col_indices()) if by_row else (x.ccol_indices(), x.row_indices())
     values = _values(x.values())
     return _expand(_indices(pointers), _indices(indices), values, by_row, layout.startswith("bs"))

@@ -21,7 +21,7 @@ import numpy as np
 from jsparse.base import _native
 from jsparse.base.arrays import host_array, native, parse_dtype
 from jsparse.base.dataclass import dataclass
-from jsparse.errors import PatternError, named_type, shorten
+from jsparse.errors import PatternError, describe_type, shorten
 from jsparse.formats.build import index_dtype
 
 _UNSORTED = 4  # the bit of `_native.faults` for entries out of order or repeated, which is not an error here
@@ -205,7 +205,7 @@ def _vector(x: Any, name: str) -> np.ndarray:
 
 
 def _numbers(x: Any, ndim: int) -> np.ndarray:
-    array = host_array(getattr(x, "data", None), f"an array of numbers as data of {named_type(x)}")
+    array = host_array(getattr(x, "data", None), f"an array of numbers as data of {describe_type(x)}")
     if array.ndim != ndim:
         raise PatternError(f"Expected data of {ndim} dimensions, but it has shape {shorten(array.shape)}.")
     return array

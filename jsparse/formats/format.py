@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, Literal, TypeAlias, overload
 
 from jsparse.base.dataclass import dataclass
-from jsparse.errors import FormatError, NotYetSupportedError, named_type, short_repr, shorten
+from jsparse.errors import FormatError, NotYetSupportedError, describe_type, short_repr, shorten
 from jsparse.formats.composed import FORMS, ComposedFormat, find_format
 from jsparse.formats.digits import Blocks, DigitLevel
 from jsparse.formats.levels import DENSE, SINGLETON, Level, check_dimensions, dimension_name
@@ -107,7 +107,7 @@ class Format:
         if isinstance(spec, str):
             return _of_text(spec, ndim)
         if not isinstance(spec, ComposedFormat):
-            raise FormatError(f"Expected a format to be {_KNOWN}, or a Format, but got {named_type(spec)}.")
+            raise FormatError(f"Expected a format to be {_KNOWN}, or a Format, but got {describe_type(spec)}.")
         return _of_rank(spec, ndim)
 
     @staticmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Never, Self
 
-from jsparse.errors import DTypeError, NotYetSupportedError, named_type
+from jsparse.errors import DTypeError, NotYetSupportedError, describe_type
 from jsparse.formats.methods import PatternMethods
 
 _INTERNAL = """
@@ -84,6 +84,6 @@ def check_static(symbol: str, operand: object, kind: type) -> None:
 
 def _unsuitable(symbol: str, operand: object) -> DTypeError:
     return DTypeError(
-        f"Expected patterns on both sides of {symbol}, but got {named_type(operand)}. The pattern of a "
+        f"Expected patterns on both sides of {symbol}, but got {describe_type(operand)}. The pattern of a "
         "SparseTensor is A.pattern, and jsparse.pattern.from_mask(mask) makes a pattern from a mask."
     )

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from jsparse.base.limits import parse_nse
-from jsparse.errors import DTypeError, PatternError, ShapeError, named_type, short_repr
+from jsparse.errors import DTypeError, PatternError, ShapeError, describe_type, short_repr
 from jsparse.formats import Format, Pattern
 from jsparse.graph.graphs import Graph, as_graph, is_pattern, like
 from jsparse.ops.indexing.gathered import split
@@ -162,7 +162,7 @@ def as_list(graphs: Iterable[T], what: str) -> list[T]:
     if not listed:
         raise ShapeError(
             f"Expected a sequence of at least one graph for jsparse.graph.{what}, but got "
-            f"{named_type(graphs)}{'' if single else ' without graphs'}. Pass a list."
+            f"{describe_type(graphs)}{'' if single else ' without graphs'}. Pass a list."
         )
     return listed
 

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike, DTypeLike
 
-from jsparse.errors import DTypeError, ShapeError, named_type, short_repr, shorten
+from jsparse.errors import DTypeError, ShapeError, describe_type, short_repr, shorten
 from jsparse.graph.graphs import Graph, Relation, check_relation
 from jsparse.nn.layer import Arrays, Layer, Parameter
 from jsparse.nn.operands import Features, wide
@@ -114,7 +114,7 @@ class HeteroConv(Layer):
             if not isinstance(one, Mapping) and not (name == "edge_features" and one is None):
                 raise DTypeError(
                     f"Expected a dictionary by relation or by type of nodes as {name} of HeteroConv, but got "
-                    f"{named_type(one)}."
+                    f"{describe_type(one)}."
                 )
         present = [(relation, conv) for relation, conv in self._pairs if relation in graph]
         if not present:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike, DTypeLike
 
-from jsparse.errors import DTypeError, ShapeError, named_type
+from jsparse.errors import DTypeError, ShapeError, describe_type
 from jsparse.nn.layer import Initializer
 from jsparse.nn.operands import check_bias, round_to_operands, sparse_or_dense, wide, wide_sums
 from jsparse.tensor.leaves import with_sound_leaves
@@ -43,7 +43,7 @@ def affine(
 ) -> jax.Array:
     """Compute `linear` of an x that a layer has converted and checked."""
     if not isinstance(weight, SparseTensor):
-        raise DTypeError(f"Expected a SparseTensor as the weight of linear, but got {named_type(weight)}.")
+        raise DTypeError(f"Expected a SparseTensor as the weight of linear, but got {describe_type(weight)}.")
     inputs, out = weight.shape[::2], prod(weight.shape[1::2])
     if weight.ndim not in (2, 4) or not x.ndim or x.shape[-1] != prod(inputs):
         expected = "(in / b, out / c, b, c)" if weight.ndim == 4 else "(in, out)"

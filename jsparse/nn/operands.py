@@ -16,7 +16,7 @@ from jax.typing import ArrayLike, DTypeLike
 from jsparse.base.arrays import Array, host_array, is_integer, jax_array
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.convert.dynamic_creation import index_numbers
-from jsparse.errors import DTypeError, ShapeError, named_type, shorten
+from jsparse.errors import DTypeError, ShapeError, describe_type, shorten
 from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, is_pattern
 from jsparse.ops.einsum import contract
@@ -98,7 +98,7 @@ def dense_array(x: Any, layer: str, expected: str, hint: str = "") -> jax.Array:
     """
     if isinstance(x, SparseTensor) or is_pattern(x):
         raise DTypeError(
-            f"Expected {expected} of {layer} as an array, but got {named_type(x)} of shape {shorten(x.shape)}."
+            f"Expected {expected} of {layer} as an array, but got {describe_type(x)} of shape {shorten(x.shape)}."
             f"{hint} For sparse values, pass x.todense()."
         )
     return jax_array(x, f"{expected} of {layer} as an array of numbers")

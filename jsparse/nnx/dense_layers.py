@@ -8,7 +8,7 @@ import math
 import jax
 from flax import nnx
 
-from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError, named_type, short_repr
+from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError, describe_type, short_repr
 from jsparse.nnx.attention import SparseAttention
 
 # Options that change what a layer computes. Others, such as initializers, have done their work, and `precision` is the
@@ -66,11 +66,11 @@ def as_matrix(layer: object, function: str) -> jax.Array:
     if not isinstance(layer, nnx.Linear | nnx.LinearGeneral):
         raise DTypeError(
             f"Expected an nnx.Linear, an nnx.LinearGeneral or a SparseTensor in {function}, but got "
-            f"{named_type(layer)}. jsparse.asarray makes a SparseTensor from an array."
+            f"{describe_type(layer)}. jsparse.asarray makes a SparseTensor from an array."
         )
     if (reason := refusal(layer)) is not None:
         raise NotYetSupportedError(
-            f"Expected {named_type(layer)} that multiplies the last axes of x by its kernel in {function}, but "
+            f"Expected {describe_type(layer)} that multiplies the last axes of x by its kernel in {function}, but "
             f"got {reason}. Leave this layer dense."
         )
     kernel = layer.kernel[...]

@@ -13,7 +13,7 @@ from flax import nnx
 from jax.typing import ArrayLike, DTypeLike
 
 from jsparse.convert.creation import asarray
-from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError, named_type, short_repr
+from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError, describe_type, short_repr
 from jsparse.formats import Format
 from jsparse.nn.layer import check_sizes
 from jsparse.nn.linear import affine, normal_initializer
@@ -227,7 +227,7 @@ def parts_of(source: Source, bias: ArrayLike | None, where: str) -> Parts:
         return Parts(source, (source.shape[0], source.shape[1]), bias, None)
     kernel = source.kernel.tensor if isinstance(source, _Linear) else as_matrix(source, where)
     if bias is not None:
-        raise DTypeError(f"Expected no bias together with {named_type(source)} in {where}: the layer has its own.")
+        raise DTypeError(f"Expected no bias together with {describe_type(source)} in {where}: the layer has its own.")
     bias = None if source.bias is None else source.bias[...]
     return Parts(kernel, (source.in_features, source.out_features), bias, source.dtype)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from flax import nnx
 
-from jsparse.errors import DTypeError, PatternError, named_type
+from jsparse.errors import DTypeError, PatternError, describe_type
 from jsparse.formats import Pattern
 from jsparse.nnx.shown import Shown
 from jsparse.tensor.composed import ComposedTensor, Composition
@@ -43,7 +43,7 @@ class SparseParam(nnx.Module, metaclass=Shown):
 
     def __init__(self, tensor: SparseTensor) -> None:
         if not isinstance(tensor, SparseTensor):
-            raise DTypeError(f"Expected a SparseTensor for a SparseParam, but got {named_type(tensor)}.")
+            raise DTypeError(f"Expected a SparseTensor for a SparseParam, but got {describe_type(tensor)}.")
         check_leaves(tensor, "the tensor of a SparseParam")
         pattern: Pattern | DynamicPattern | Composition = tensor.pattern
         is_known = isinstance(pattern, Pattern) or not tensor.is_dynamic

@@ -14,7 +14,7 @@ from flax import nnx
 from flax.nnx import filterlib
 from flax.typing import PathParts
 
-from jsparse.errors import DTypeError, named_type, short_repr
+from jsparse.errors import DTypeError, describe_type, short_repr
 from jsparse.formats import Format
 from jsparse.nnx.attention import SparseAttention
 from jsparse.nnx.dense_layers import projection_layer, refusal
@@ -132,7 +132,7 @@ def prune_model(
         names = ", ".join(f"{_text(kernel.path)} ({kernel.note})" for kernel in others) or "no kernels"
         raise DTypeError(
             "Expected a model with linear layers in prune_model, and a where= that chooses some of them, but got "
-            f"{named_type(model)} with {names}."
+            f"{describe_type(model)} with {names}."
         )
     sources: dict[Path, Source] = {
         path: layer.to_sparse() if isinstance(layer, PrunedLinear) else layer for path, layer in chosen.items()

@@ -14,7 +14,7 @@ from flax.nnx import filterlib
 from jax.typing import ArrayLike
 
 from jsparse.base.arrays import PyTree
-from jsparse.errors import PatternError, ShapeError, named_type, short_repr
+from jsparse.errors import PatternError, ShapeError, describe_type, short_repr
 from jsparse.nn.operands import sparse_or_dense
 from jsparse.nnx.linear import SparseLinear
 from jsparse.nnx.moments import restrict_state
@@ -59,9 +59,10 @@ def rigl_step(
 
     Raises PatternError if there is no dynamic layer to change, ShapeError for a fraction out of range.
     """
-    known = None if isinstance(fraction, jax.core.Tracer) else np.asarray(fraction)
-    if known is not None and (known.shape or known.dtype.kind not in "fiu" or not 0 <= known <= 1):
-        raise ShapeError(f"Expected a fraction from 0 to 1 in rigl_step, but got {short_repr(fraction)}.")
+    if not isinstance(fraction, jax.core.Tracer):
+        number = np.asarray(fraction)
+        if number.shape or number.dtype.kind not in "fiu" or not 0 <= number <= 1:
+            raise ShapeError(f"Expected a fraction from 0 to 1 in rigl_step, but got {short_repr(fraction)}.")
     chosen = filterlib.to_predicate(where)
     layers = {
         path: node
@@ -71,10 +72,10 @@ def rigl_step(
     if not layers:
         raise PatternError(
             "Expected a model with dynamic sparse layers in rigl_step, and a where= that chooses some of them, but got "
-            f"{named_type(model)} without such layers. Make them with jsparse.nnx.SparseLinear(..., dynamic=True), or "
-            "with jsparse.nnx.prune_model(model, sparsity, dynamic=True)."
+            f"{describe_type(model)} without such layers. Make them with jsparse.nnx.SparseLinear(..., dynamic=True), "
+            "or with jsparse.nnx.prune_model(model, sparsity, dynamic=True)."
         )
-    old = nnx.clone(model)
+    old = None if optimizer is None else nnx.clone(model)
     probed = nnx.recursive_map(lambda path, node: _Probed(node) if path in layers else node, nnx.clone(model))
 
     def value(model: nnx.Module) -> ArrayLike:

@@ -22,7 +22,7 @@ from string import ascii_letters, ascii_lowercase
 from types import EllipsisType
 from typing import Any, TypeAlias
 
-from jsparse.errors import NotYetSupportedError, ShapeError, SubscriptError, named_type, point_at, shorten
+from jsparse.errors import NotYetSupportedError, ShapeError, SubscriptError, describe_type, point_at, shorten
 from jsparse.notation.assignment import Access, Assignment
 from jsparse.notation.ellipsis import ELLIPSIS, with_own_ones, without_ellipsis
 
@@ -87,7 +87,7 @@ def _entry(entry: Any, index: int, role: str) -> _Entry:
     except TypeError:
         number = -1
     if number < 0:
-        shown = repr(entry) if isinstance(entry, bool | int | float | str) else named_type(entry)
+        shown = repr(entry) if isinstance(entry, bool | int | float | str) else describe_type(entry)
         raise SubscriptError(
             f"Expected argument {index} of einsum, {role}, to hold integers >= 0 and at most one Ellipsis, but it "
             f"holds {shown}. Number the indices 0, 1, 2, and so on."

@@ -27,7 +27,7 @@ from jax.typing import ArrayLike
 from jsparse.base.arrays import Array
 from jsparse.base.dataclass import dataclass
 from jsparse.base.memo import Owned, Owning
-from jsparse.errors import PatternError, named_type
+from jsparse.errors import PatternError, describe_type
 from jsparse.formats import Format, Pattern, PatternType
 from jsparse.formats.composed import ComposedFormat, Decomposed, find_format
 from jsparse.formats.format import digit_format, outer_format, permutation
@@ -297,7 +297,7 @@ class ComposedTensor(SparseTensor):
 
     def __init__(self, values: ArrayLike, pattern: Composition) -> None:
         if not isinstance(pattern, Composition):
-            raise PatternError(f"Expected the pattern of a composed tensor, but got {named_type(pattern)}.")
+            raise PatternError(f"Expected the pattern of a composed tensor, but got {describe_type(pattern)}.")
         self._set(convert_values(values, pattern.nse, pattern), pattern)
 
     @classmethod

@@ -18,7 +18,7 @@ import numpy as np
 
 from jsparse._compat import is_closed_over
 from jsparse.base.arrays import Array, check_alive, is_deleted, is_number, jax_array, raw_bytes
-from jsparse.errors import DTypeError, LeafError, ShardingError, named_type
+from jsparse.errors import DTypeError, LeafError, ShardingError, describe_type
 from jsparse.formats import Format, Pattern
 from jsparse.formats.dynamic import index_operands
 from jsparse.formats.pattern import hash_arrays
@@ -107,7 +107,7 @@ def check_leaves(tensor: object, name: Name, tangents: bool = False) -> None:
     if not isinstance(tensor, Valued):
         what = name() if callable(name) else name
         raise DTypeError(
-            f"Expected a SparseTensor as {what}, but got {named_type(tensor)}. Make one with jsparse.asarray(x)."
+            f"Expected a SparseTensor as {what}, but got {describe_type(tensor)}. Make one with jsparse.asarray(x)."
         )
     if type(tensor.pattern) is not Pattern:
         _check_arrays(tensor, name, (), tangents)
@@ -166,7 +166,7 @@ def _check_index(
         advice = f"{_MAPPED} Map over A.values only."
         raise LeafError(
             f"Expected {_text(name)} to be a SparseTensor with a pattern, but its pattern is "
-            f"{named_type(pattern)}. {advice}"
+            f"{describe_type(pattern)}. {advice}"
         )
     type_ = pattern.type
     dtype, lengths = type_.index_dtype, type_.array_lengths

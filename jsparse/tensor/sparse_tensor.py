@@ -17,7 +17,7 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from jsparse.base.arrays import Array, check_alive, check_numbers, jax_array, parse_dtype
-from jsparse.errors import LeafError, PatternError, ShapeError, named_type
+from jsparse.errors import LeafError, PatternError, ShapeError, describe_type
 from jsparse.formats import Format, Pattern
 from jsparse.primitives.host import first
 from jsparse.tensor.dynamic_pattern import DynamicPattern
@@ -71,7 +71,7 @@ class SparseTensor(Valued, UnsupportedOperations, TensorMethods):
         register_with_flax()
         if not isinstance(pattern, Pattern | DynamicPattern):
             raise PatternError(
-                f"Expected a Pattern, static or dynamic, but got {named_type(pattern)}. Pass another tensor's "
+                f"Expected a Pattern, static or dynamic, but got {describe_type(pattern)}. Pass another tensor's "
                 "A.pattern, or make a tensor with jsparse.asarray or SparseTensor.from_coords."
             )
         self._set(convert_values(values, pattern.nse, pattern), pattern)

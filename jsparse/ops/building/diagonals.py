@@ -12,7 +12,7 @@ from jsparse.base.arrays import jax_array
 from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes
 from jsparse.convert.creation import as_sparse_operand
-from jsparse.errors import ShapeError, named_type, shorten
+from jsparse.errors import ShapeError, describe_type, shorten
 from jsparse.formats import Format
 from jsparse.ops.einsum import einsum
 from jsparse.ops.reductions.stored import as_run
@@ -50,7 +50,7 @@ def diag(v: TensorLike, k: int = 0, *, format: Format | str | None = None) -> Sp
         return relocate([vector], Relocation((_OnDiagonal(max(-by, 0), max(by, 0)),), shape, target))
     if operand.ndim != 2 or not isinstance(operand, SparseTensor):
         raise ShapeError(
-            f"Expected a vector, or a sparse matrix, for jsparse.diag, but got {named_type(operand)} of shape "
+            f"Expected a vector, or a sparse matrix, for jsparse.diag, but got {describe_type(operand)} of shape "
             f"{shorten(operand.shape)}. Use jnp.diag for dense matrices."
         )
     return diagonal(operand, k)

@@ -11,7 +11,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jsparse.base.arrays import host_array
-from jsparse.errors import DTypeError, PatternError, ShapeError, named_type, short_repr, shorten
+from jsparse.errors import DTypeError, PatternError, ShapeError, describe_type, short_repr, shorten
 from jsparse.formats import Format, Pattern, default_format
 from jsparse.formats.build import check_nse
 from jsparse.formats.progressions import Progressions
@@ -168,7 +168,7 @@ def _known_mask(mask: ArrayLike, what: str) -> np.ndarray:
         )
     if is_sparse(mask):
         raise DTypeError(
-            f"Expected a dense mask for jsparse.pattern.{what}, but got {named_type(mask)}. The pattern of a "
+            f"Expected a dense mask for jsparse.pattern.{what}, but got {describe_type(mask)}. The pattern of a "
             "SparseTensor is A.pattern."
         )
     return host_array(mask, f"the mask of jsparse.pattern.{what} to be an array of bools or numbers") != 0

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from jsparse.convert.creation import as_sparse_operand
-from jsparse.errors import DTypeError, ShapeError, named_type, short_repr, shorten
+from jsparse.errors import DTypeError, ShapeError, describe_type, short_repr, shorten
 from jsparse.tensor.leaves import with_sound_leaves
 from jsparse.tensor.sparse_tensor import SparseLike, SparseTensor
 
@@ -24,7 +24,7 @@ def as_tensor(x: object, what: str) -> SparseTensor:
     if not isinstance(x, SparseTensor):
         raise DTypeError(
             f"Expected a SparseTensor, BCOO, BCSR or scipy.sparse array for jsparse.{what}, but got "
-            f"{named_type(x)}. {_advice(x, what)}"
+            f"{describe_type(x)}. {_advice(x, what)}"
         )
     return with_sound_leaves(x, lambda: f"an operand of jsparse.{what}")
 
@@ -42,7 +42,7 @@ def as_tensors(xs: Iterable[SparseLike], what: str) -> list[SparseTensor]:
     Raises ShapeError if there are no operands, DTypeError if `xs` is a single tensor or an operand is dense.
     """
     if isinstance(as_sparse_operand(xs, f"jsparse.{what}"), SparseTensor) or not isinstance(xs, Iterable):
-        raise DTypeError(f"Expected a sequence of tensors for jsparse.{what}, but got {named_type(xs)}.")
+        raise DTypeError(f"Expected a sequence of tensors for jsparse.{what}, but got {describe_type(xs)}.")
     tensors = [as_tensor(x, what) for x in xs]
     if not tensors:
         raise ShapeError(f"Expected at least one tensor for jsparse.{what}, but got none.")
