@@ -98,6 +98,7 @@ from jsparse.ops.elementwise.operators import logical_not as logical_not
 from jsparse.ops.elementwise.operators import matmul as matmul
 from jsparse.ops.evaluate import evaluate as evaluate
 from jsparse.ops.explain import explain as explain
+from jsparse.ops.export import export as export
 from jsparse.ops.fuse import fuse as fuse
 from jsparse.ops.indexing.getitem import take as take
 from jsparse.ops.indexing.getitem import take_along_axis as take_along_axis
@@ -844,6 +845,7 @@ __all__ = [
     "expand_dims",
     "explain",
     "expm1",
+    "export",
     "eye",
     "flip",
     "floor",

@@ -90,6 +90,7 @@ KINDS: dict[str, dict[str, str]] = {
     "Transformations of functions": {
         "adapters.accelerate_jax_sparse.register": "accelerate_jax_sparse",
         "differentiation.gradients": "grad value_and_grad",
+        "ops.export": "export",
         "sparsification.sparsify": "sparsify",
     },
     "Looking and settings": {

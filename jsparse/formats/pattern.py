@@ -263,6 +263,8 @@ class Pattern(Owned, KnownArrays, SetOperators):
     def to_coords(self) -> np.ndarray:
         """The coordinates of all slots in storage order, an array (ndim, nse) of the index dtype.
 
+        A pattern has no values: `SparseTensor.to_coords` returns those, too.
+
         >>> A.pattern.to_coords().shape == (2, A.nse)
         True
         """

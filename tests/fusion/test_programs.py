@@ -113,8 +113,7 @@ def test_policies_see_one_operation():
 
 
 def exported(function, *operands, order=0):
-    checks = [jax.export.DisabledSafetyCheck.custom_call(name) for name in jsparse.EXPORT_CALLS]
-    written = jax.export.export(jax.jit(function), disabled_checks=checks)(*operands).serialize(vjp_order=order)
+    written = jsparse.export(jax.jit(function))(*operands).serialize(vjp_order=order)
     return jax.export.deserialize(written)
 
 
@@ -143,9 +142,8 @@ np.save(sys.argv[2], loaded.call(*(np.asarray(x) for x in np.load(sys.argv[3])))
 def test_another_process_runs_an_export(tmp_path):
     """It rebuilds the kernel of the chain, and the pattern bound to it."""
     pytest.importorskip("flatbuffers")
-    checks = [jax.export.DisabledSafetyCheck.custom_call(name) for name in jsparse.EXPORT_CALLS]
     fused = jax.jit(lambda q, k, v: attention(q, k, v, DYNAMIC))
-    (tmp_path / "program").write_bytes(jax.export.export(fused, disabled_checks=checks)(Q, K, V).serialize())
+    (tmp_path / "program").write_bytes(jsparse.export(fused)(Q, K, V).serialize())
     np.save(tmp_path / "given.npy", np.stack([Q, K, V]))
     names = [str(tmp_path / name) for name in ("program", "found.npy", "given.npy")]
     done = subprocess.run([sys.executable, "-c", EXPORTED, *names], capture_output=True, text=True, check=False)

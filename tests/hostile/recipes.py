@@ -159,9 +159,8 @@ def _escaped(text: str) -> str:
 @lru_cache
 def program(name: str) -> Exported:
     """The exported program of that name."""
-    checks = [jax.export.DisabledSafetyCheck.custom_call(name) for name in jsparse.EXPORT_CALLS]
     function, operands = PROGRAMS[name]
-    exported = jax.export.export(jax.jit(function), disabled_checks=checks)(*operands)
+    exported = jsparse.export(jax.jit(function))(*operands)
     return Exported(exported, operands, exported.mlir_module())
 
 

@@ -73,11 +73,10 @@ def write(folder: Path) -> None:
             A, _ = tensor(name)
             jsparse.save(folder / f"{name}.npz", A)
             (folder / f"{name}.pickle").write_bytes(pickle.dumps((A, A.pattern)))
-    checks = [jax.export.DisabledSafetyCheck.custom_call(name) for name in jsparse.EXPORT_CALLS]
     static = jsparse.asarray(MATRIX.astype(np.float32))
     for kind, A in (("static", static), ("dynamic", static.dynamic(25))):
         for name, function in functions().items():
-            exported = jax.export.export(jax.jit(function), disabled_checks=checks)(A)
+            exported = jsparse.export(jax.jit(function))(A)
             (folder / f"{name}_{kind}.exported").write_bytes(exported.serialize(vjp_order=int(name == "product")))
 
 

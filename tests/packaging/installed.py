@@ -8,6 +8,7 @@ import argparse
 import importlib.metadata
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -55,6 +56,14 @@ def files_are_those_of_the_package() -> None:
     names = {file.name for file in files if file.parts[0] == info}
     assert {"LICENSE", "METADATA", "RECORD", "WHEEL"} <= names, names
     assert importlib.util.find_spec("tests") is None
+
+
+def links_of_the_description_lead_somewhere() -> None:
+    description = importlib.metadata.metadata("jsparse").get_payload()
+    links = re.findall(r"\]\(([^)]+)\)", description)
+    assert len(links) > 20 and "docs/" in description, description[:200]
+    lost = [link for link in links if not link.startswith(("https://", "#"))]
+    assert not lost, f"Expected links that work on a package index, but the description has {lost}"
 
 
 def products_agree_with_scipy() -> None:
@@ -123,6 +132,7 @@ def kernels_are_kept_for_later_processes() -> None:
 CHECKS = (
     the_installed_package_is_imported,
     files_are_those_of_the_package,
+    links_of_the_description_lead_somewhere,
     products_agree_with_scipy,
     large_products_use_threads,
     gradients_agree_with_dense_arrays,

@@ -276,7 +276,6 @@ def test_a_program_for_several_platforms():
 @pytest.mark.parametrize("platform", ["cuda", "tpu"])
 def test_programs_with_kernels_are_exported(platform):
     step, *arguments = training(128)
-    disabled = [jax.export.DisabledSafetyCheck.custom_call(name) for name in jsparse.EXPORT_CALLS]
     leaves, tree = jax.tree.flatten(arguments)
 
     def flat(*leaves):
@@ -284,7 +283,7 @@ def test_programs_with_kernels_are_exported(platform):
 
     with jsparse.config(blocks="pallas"):
         lowered(flat, platform, *leaves)
-        exported = jax.export.export(jax.jit(flat), platforms=[platform], disabled_checks=disabled)(*leaves)
+        exported = jsparse.export(jax.jit(flat), platforms=[platform])(*leaves)
     assert count(exported.mlir_module()) == 2
     assert jax.export.deserialize(exported.serialize()).platforms == (platform,)
 

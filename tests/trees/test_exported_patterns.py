@@ -41,8 +41,7 @@ for name, derivative in json.loads((folder / "cases").read_text()):
 
 
 def exported(function: Callable[..., Any], *operands: Any) -> Any:
-    checks = [jax.export.DisabledSafetyCheck.custom_call(name) for name in jsparse.EXPORT_CALLS]
-    return jax.export.export(jax.jit(function), disabled_checks=checks)(*operands)
+    return jsparse.export(jax.jit(function))(*operands)
 
 
 class Loaded:
