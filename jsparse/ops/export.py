@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
+import jax
 import jax.export
 
 from jsparse.primitives.target import export_calls
 
 
 def export(
-    function: Any,
+    function: jax.stages.Wrapped,
     *,
     platforms: Sequence[str] | None = None,
     disabled_checks: Sequence[jax.export.DisabledSafetyCheck] = (),
