@@ -25,6 +25,7 @@ CHOICES = {
     "bounds": ("clamp", "check"),
     "backend": (KERNELS, "interpret", PORTABLE),
     "blocks": (PORTABLE, "pallas"),
+    "tiles": ("auto", "on", "off"),
     "overflow": ("raise", "cut"),
     "autotune": ("off", "use"),
 }
@@ -37,6 +38,7 @@ class Settings:
     bounds: str = "clamp"
     backend: str = KERNELS
     blocks: str = PORTABLE
+    tiles: str = "auto"
     overflow: str = "raise"
     autotune: str = "off"
 

@@ -83,9 +83,9 @@ class Config:
         ...     y = A @ x
 
     Settings take effect at the next call, also for functions that are jitted already: JAX keeps a program for each
-    value of `bounds`, `backend`, `blocks`, `overflow` and `autotune`. All other settings belong to the entire process:
-    they change no program, and can be assigned but not set for a `with` block. All settings are read at import from
-    environment variables such as JSPARSE_BOUNDS=check.
+    value of `bounds`, `backend`, `blocks`, `tiles`, `overflow` and `autotune`. All other settings belong to the entire
+    process: they change no program, and can be assigned but not set for a `with` block. All settings are read at import
+    from environment variables such as JSPARSE_BOUNDS=check.
 
     Attributes:
         bounds: how programs treat the index arrays of dynamic tensors. "clamp" (the default): kernels stay within
@@ -100,6 +100,11 @@ class Config:
         blocks: how programs for CUDA and TPUs multiply patterns of dense blocks by arrays. "xla" (the default): by XLA
             operations, as on all platforms other than CPU. "pallas": by a kernel of jsparse, if the kernel supports the
             sizes of the blocks (docs/concepts/platforms.md). The kernel for TPUs has never been run on a device.
+        tiles: how programs with XLA operations compute fused chains on one static pattern, such as sparse attention: as
+            products of dense tiles, whose padding is masked, or entry by entry. "auto" (the default): by tiles under
+            the backend "xla" if most of their elements are stored, and on other platforms than CPU only if the index
+            arrays of the entries would be too large as constants. "on": by tiles wherever that is possible. "off":
+            never. Tiles have been measured on CPUs only (docs/concepts/platforms.md).
         overflow: what a compiled program does if a result of integers or booleans has more entries than its capacity
             `nse`. Floats become NaN, but integers and booleans have no NaN. "raise" (the default): the program fails on
             CPU, with an error that names the tensor and the number of its entries. On other platforms, programs cannot
@@ -127,6 +132,7 @@ class Config:
     bounds: str
     backend: str
     blocks: str
+    tiles: str
     overflow: str
     cache_dir: str | os.PathLike[str] | None
     cache_bytes: int

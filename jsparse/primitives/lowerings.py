@@ -9,7 +9,7 @@ CPU under `jsparse.config.backend = "xla"`, a rule makes XLA operations (`portab
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
@@ -41,6 +41,7 @@ from jsparse.primitives.portable.einsum import compute_einsum
 from jsparse.primitives.portable.entries import compute_entries
 from jsparse.primitives.portable.routines import run_portable
 from jsparse.primitives.portable.summed import ACCELERATOR, CPU, GPU, Machine
+from jsparse.primitives.portable.tiled_chain import evaluate_by_tiles, tiling_for
 from jsparse.primitives.routine import lower_routine, routine_p
 from jsparse.primitives.softmax import compute_logsumexp, compute_softmax, logsumexp_p, softmax_p
 from jsparse.primitives.spec import Spec
@@ -58,6 +59,23 @@ def _run_on_cpu(ctx: Any, *operands: Any, routine: Any, **params: Any) -> Any:
     """Lower a routine on CPU to XLA operations, or to a call of the extension if it makes a program fail."""
     fails = isinstance(routine, Routine) and routine.name == "fit"
     return (lower_routine if fails else _PORTABLE_ROUTINES)(ctx, *operands, routine=routine, **params)
+
+
+def _lower_chain(ctx: Any, *operands: Any, closed: Any, machine: Machine) -> Any:
+    """Lower a chain to XLA operations: on tiles of its pattern if they pay or are asked for, else entry by entry."""
+    tiling = None if config.tiles == "off" else tiling_for(closed, machine)
+    if tiling is not None and config.tiles == "auto":
+        if machine is CPU:
+            is_better = tiling.pays(machine)
+        else:  # nobody has measured it there, but it is better than an error
+            counted = {**_constants.get(_compat.program_of(ctx), {}), **_bytes_of([tiling.pattern])}
+            is_better = sum(counted.values()) > MOST_CONSTANT
+        tiling = tiling if is_better else None
+    if tiling is None:
+        return lower_as(evaluate_fused, multiple_results=True)(ctx, *operands, closed=closed)
+    _check_constants(ctx, {f"tiles of {tiling.pattern.digest}": tiling.nbytes})
+    evaluate = partial(evaluate_by_tiles, tiling=tiling, machine=machine)
+    return lower_as(evaluate, multiple_results=True)(ctx, *operands, closed=closed)
 
 
 LOWERINGS: dict[Primitive, dict[str | None, Rule]] = {
@@ -78,7 +96,10 @@ LOWERINGS: dict[Primitive, dict[str | None, Rule]] = {
     logsumexp_p: {None: lower_as(compute_logsumexp)},
     fused_p: {
         "cpu": lower_as(execute_fused, multiple_results=True),
-        None: lower_as(evaluate_fused, multiple_results=True),
+        PORTABLE: partial(_lower_chain, machine=CPU),
+        "cuda": partial(_lower_chain, machine=GPU),
+        "rocm": partial(_lower_chain, machine=GPU),
+        None: partial(_lower_chain, machine=ACCELERATOR),
     },
     map_p: {None: lower_as(compute_map)},
     routine_p: {"cpu": lower_routine, PORTABLE: _run_on_cpu, None: _PORTABLE_ROUTINES},
@@ -129,21 +150,32 @@ def _limit_constants(rule: Callable[..., Any]) -> Callable[..., Any]:
     The rule raises NotYetSupportedError if a program has more than MOST_CONSTANT bytes of such arrays."""
 
     def check_and_lower(ctx: Any, *operands: Any, **params: Any) -> Any:
-        others = [name for name in _compat.platforms_of(ctx) if name != "cpu"]
-        if "cuda" in others:
+        if "cuda" in _compat.platforms_of(ctx):
             _warn_of_slow_sums()
-        if others:
-            sizes = _constants.setdefault(_compat.program_of(ctx), {})
-            sizes.update((p.digest, p.ndim * p.nse * p.index_dtype.itemsize) for p in _patterns(params))
-            if sum(sizes.values()) > MOST_CONSTANT:
-                raise NotYetSupportedError(
-                    f"Expected index arrays of static patterns of at most {MOST_CONSTANT:,} bytes in a program for "
-                    f"{' and '.join(others)}, where they are constants, but there are {sum(sizes.values()):,}. Make "
-                    "the tensors dynamic with jsparse.asarray(..., dynamic=True), and pass them as arguments."
-                )
+        _check_constants(ctx, _bytes_of(_patterns(params)))
         return rule(ctx, *operands, **params)
 
     return check_and_lower
+
+
+def _bytes_of(patterns: Iterable[Pattern]) -> dict[str, int]:
+    """The bytes of the coordinates of patterns, by their digests."""
+    return {p.digest: p.ndim * p.nse * p.index_dtype.itemsize for p in patterns}
+
+
+def _check_constants(ctx: Any, more: dict[str, int]) -> None:
+    """Count further constants of a program, bytes by name. Raises NotYetSupportedError if it has too many."""
+    others = [name for name in _compat.platforms_of(ctx) if name != "cpu"]
+    if not others:
+        return
+    sizes = _constants.setdefault(_compat.program_of(ctx), {})
+    sizes.update(more)
+    if sum(sizes.values()) > MOST_CONSTANT:
+        raise NotYetSupportedError(
+            f"Expected index arrays of static patterns of at most {MOST_CONSTANT:,} bytes in a program for "
+            f"{' and '.join(others)}, where they are constants, but there are {sum(sizes.values()):,}. Make "
+            "the tensors dynamic with jsparse.asarray(..., dynamic=True), and pass them as arguments."
+        )
 
 
 SLOW_SUMS = ((0, 10, 2), (0, 11, 0))

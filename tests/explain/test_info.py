@@ -45,6 +45,7 @@ def test_json(capsys):
         "overflow": "raise",
         "autotune": "off",
         "blocks": "xla",
+        "tiles": "auto",
         "cache_dir": None,
         "cache_bytes": jsparse.config.cache_bytes,
         "log_compiles": False,

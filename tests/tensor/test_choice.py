@@ -11,7 +11,8 @@ RNG = np.random.default_rng(0)
 
 
 def uniform(n, density):
-    return scipy.sparse.random_array((n, n), density=density, format="csr", dtype=np.float32, rng=RNG)
+    dense = RNG.random((n, n), np.float32)
+    return scipy.sparse.csr_array(np.where(dense < density, dense, 0))
 
 
 def in_blocks(n, side, density):
