@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-changed test-floors test-long test-optimized test-interpret test-hostile test-functions test-array-api lint bench bench-models fuzz wheel test-wheel clean
 
-# All examples, each with a check of the result that it states: about six minutes. Figures are in build/examples.
+# All examples, each with a check of the result that it states: about seven minutes. Figures are in build/examples.
 EXAMPLES := $(filter-out examples/_%,$(wildcard examples/*.py))
 
 .PHONY: examples gallery notebooks docs docs-serve $(EXAMPLES)

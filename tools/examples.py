@@ -102,11 +102,11 @@ def compress_figures(folder: Path, to: Path, most: int = 60_000) -> None:
     for path in sorted(folder.glob("*.png")):
         image, target = Image.open(path).convert("RGBA"), to / f"{path.stem}.webp"
         image.thumbnail((800, 800))  # twice the width of a card
-        for quality in (90, 80, 70):
+        for quality, colors in ((90, 256), (80, 128), (70, 64)):
             image.save(target, quality=quality, method=6)
             if target.stat().st_size <= most:
                 break
-            image.quantize(quality).convert("RGBA").save(target, lossless=True)
+            image.quantize(colors).convert("RGBA").save(target, lossless=True)
             if target.stat().st_size <= most:
                 break
         else:
