@@ -79,6 +79,10 @@ class Layer:
         """The parameters of the layer by name: their shapes, and how they are initialized."""
         raise NotImplementedError
 
+    def kernels(self) -> dict[str, Parameter]:
+        """The parameters that may be SparseTensors."""
+        return {name: parameter for name, parameter in self.parameters().items() if parameter.kind == "kernel"}
+
     def init(
         self,
         key: jax.Array,
@@ -125,7 +129,7 @@ class Layer:
         """Compute the layer.
 
         Args:
-            parameters: arrays by name, as `init` gives them.
+            parameters: arrays by name, as `init` gives them. Kernels may be SparseTensors.
             graph: a SparseTensor or a pattern (targets, sources), static or dynamic.
             x: features (nodes, in), or a pair: the features of sources and of targets.
             edge_features: features (nse, edge_features), for graph attention layers made with this number as an option.
@@ -146,11 +150,16 @@ class Layer:
         x = features(x, name, dtype)
         if dtype is not None and not is_pattern(graph):
             graph = as_tensor(graph, f"nn.{name}").astype(dtype)
-        p = {
-            name: one if dtype is None and isinstance(one, jax.Array) else jnp.asarray(one, dtype)
-            for name, one in parameters.items()
-        }
+        p = {key: self._converted(key, one, dtype) for key, one in parameters.items()}
         return self._apply(p, graph, x, **options)
+
+    def _converted(
+        self, name: str, value: SparseTensor | ArrayLike, dtype: DTypeLike | None
+    ) -> SparseTensor | jax.Array:
+        """Convert the value of a parameter to an array of a dtype. A kernel may stay a SparseTensor."""
+        if isinstance(value, SparseTensor) and name in self.kernels():
+            return value if dtype is None else value.astype(dtype)
+        return value if dtype is None and isinstance(value, jax.Array) else jnp.asarray(value, dtype)
 
 
 def initializers(

@@ -23,6 +23,7 @@ from jsparse.ops.einsum import contract
 from jsparse.ops.relocation.operands import as_tensor
 from jsparse.planning.dtypes import common_dtype, convert_dtype, wide_dtype
 from jsparse.tensor.dynamic_pattern import DynamicPattern
+from jsparse.tensor.leaves import with_sound_leaves
 from jsparse.tensor.sparse_tensor import PatternLike, SparseTensor, TensorLike
 
 Features: TypeAlias = "TensorLike | tuple[TensorLike, TensorLike] | list[TensorLike]"
@@ -157,7 +158,7 @@ def check_same_features(source: jax.Array, target: jax.Array, layer: str) -> Non
         )
 
 
-def own_part(target: SparseTensor | jax.Array, root: ArrayLike, out: int, layer: str) -> jax.Array:
+def own_part(target: SparseTensor | jax.Array, root: TensorLike, out: int, layer: str) -> jax.Array:
     """Compute x R for the features x of the targets and R = `root`. Raises ShapeError unless R is (target_in, out)."""
     kernel = check_kernel(root, target.shape[1], 2, layer, "root")
     if kernel.shape[1] != out:
@@ -165,13 +166,23 @@ def own_part(target: SparseTensor | jax.Array, root: ArrayLike, out: int, layer:
     return product(target, kernel)
 
 
-def check_kernel(kernel: ArrayLike, inputs: int, ndim: int, layer: str, name: str = "kernel") -> jax.Array:
-    """Convert the kernel to an array. Raises ShapeError unless its rank is `ndim` and axis 0 has the size `inputs`."""
-    array = dense_array(kernel, layer, f"a {name} (in, ...)")
-    if array.ndim != ndim or array.shape[0] != inputs:
+def as_kernel(kernel: TensorLike | None, layer: str, expected: str) -> SparseTensor | jax.Array:
+    """Convert a kernel to an array, or to a SparseTensor, which keeps its blocks. Raises DTypeError otherwise."""
+    operand = as_sparse_operand(kernel, f"jsparse.nn.{layer}", composed=True)
+    if isinstance(operand, SparseTensor):
+        return with_sound_leaves(operand, lambda: f"{expected} of {layer}")
+    return dense_array(operand, layer, expected)
+
+
+def check_kernel(
+    kernel: TensorLike, inputs: int, ndim: int, layer: str, name: str = "kernel"
+) -> SparseTensor | jax.Array:
+    """Convert a kernel by `as_kernel`. Raises ShapeError unless its rank is `ndim` and axis 0 has the size `inputs`."""
+    operand = as_kernel(kernel, layer, f"a {name} (in, ...)")
+    if operand.ndim != ndim or operand.shape[0] != inputs:
         expected = {2: f"({inputs}, out)", 3: f"({inputs}, heads, dim)"}[ndim]
-        raise ShapeError(f"Expected a {name} {expected} in {layer}, but got {shorten(array.shape)}.")
-    return array
+        raise ShapeError(f"Expected a {name} {expected} in {layer}, but got {shorten(operand.shape)}.")
+    return operand
 
 
 def at_edges(
@@ -210,16 +221,16 @@ def wide(x: Any) -> Any:
     return convert_dtype(x, wide_dtype(x.dtype))
 
 
-def product(x: SparseTensor | jax.Array, kernel: jax.Array) -> jax.Array:
-    """Compute x W for a dense or sparse x, in float32 if the dtype of the product is a narrow float."""
-    if isinstance(x, SparseTensor):
+def product(x: SparseTensor | jax.Array, kernel: SparseTensor | jax.Array) -> jax.Array:
+    """Compute x W, each dense or sparse, in float32 if the dtype of the product is a narrow float."""
+    if isinstance(x, SparseTensor) or isinstance(kernel, SparseTensor):
         return wide_sums("ij,jk->ik", x, kernel)
     dtype = common_dtype(x.dtype, kernel.dtype)
     operands = convert_dtype(x, dtype), convert_dtype(kernel, dtype)
     return jnp.matmul(*operands, preferred_element_type=wide_dtype(dtype))
 
 
-def round_to_operands(x: jax.Array, *operands: PatternLike | ArrayLike | None) -> jax.Array:
+def round_to_operands(x: jax.Array, *operands: PatternLike | TensorLike | None) -> jax.Array:
     """Convert a layer's result to the dtype to which its operands promote. None and patterns are ignored."""
     valued = [x for x in operands if x is not None and not is_pattern(x)]
     dtypes = [x.dtype if hasattr(x, "dtype") else jnp.asarray(x).dtype for x in valued]

@@ -14,14 +14,14 @@ from jsparse.errors import ShapeError, short_repr, shorten
 from jsparse.graph.graphs import Graph, indices_of
 from jsparse.nn.convolutions.gcn import propagation, root_of_degrees
 from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, check_sizes, chosen
-from jsparse.nn.operands import Features, dense_array, operands, plus_bias, product, round_to_operands, wide, wide_sums
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.nn.operands import Features, as_kernel, operands, plus_bias, product, round_to_operands, wide, wide_sums
+from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 
 def cheb_conv(
     graph: Graph,
     x: Features,
-    kernel: ArrayLike,
+    kernel: TensorLike,
     bias: ArrayLike | None = None,
     *,
     normalize: bool = True,
@@ -42,7 +42,7 @@ def cheb_conv(
         graph: a SparseTensor or a pattern (nodes, nodes), static or dynamic. The eigenvalues of L are in [0, 2] if
             the graph is symmetric and has no self-loops.
         x: features (nodes, in), sparse or dense.
-        kernel: (K, in, out).
+        kernel: (K, in, out), sparse or dense.
         bias: (out,), or None.
         normalize: whether the Laplacian is normalized; otherwise it is L = D - A.
         lambda_max: λ, the Laplacian's largest eigenvalue, or an upper bound; by default 2 if it is normalized.
@@ -54,8 +54,8 @@ def cheb_conv(
     if isinstance(x, tuple | list):
         raise ShapeError("Expected one array of features in cheb_conv, whose sources are its targets, but got a pair.")
     graph, x, _ = operands(graph, x, "cheb_conv", square=True, sparse=True)
-    kernel = dense_array(kernel, "cheb_conv", "a kernel (K, in, out)")
-    if kernel.ndim != 3 or not len(kernel) or kernel.shape[1] != x.shape[1]:
+    kernel = as_kernel(kernel, "cheb_conv", "a kernel (K, in, out)")
+    if kernel.ndim != 3 or not kernel.shape[0] or kernel.shape[1] != x.shape[1]:
         raise ShapeError(f"Expected a kernel (K, {x.shape[1]}, out) in cheb_conv, but got {shorten(kernel.shape)}.")
     _check_bound("cheb_conv", normalize, lambda_max)
     scale = root_of_degrees(graph, False, x.dtype) if normalize else None
@@ -72,23 +72,25 @@ def cheb_conv(
     return round_to_operands(plus_bias(sums, bias, "cheb_conv"), graph, x, kernel, bias)
 
 
-def _forward(shifted: Callable[[jax.Array], jax.Array], x: jax.Array, kernel: jax.Array) -> jax.Array:
+def _forward(shifted: Callable[[jax.Array], jax.Array], x: jax.Array, kernel: SparseTensor | jax.Array) -> jax.Array:
     """Compute Σ T_k(L̂) x W[k] by the recurrence T_k = 2 L̂ T_{k-1} - T_{k-2}."""
     before, z = None, wide(x)
     total = product(z, kernel[0])
-    for of_order in kernel[1:]:
+    for of_order in (kernel[k] for k in range(1, kernel.shape[0])):
         before, z = z, shifted(z) if before is None else 2 * shifted(z) - before
         total = total + product(z, of_order)
     return total
 
 
-def _clenshaw(shifted: Callable[[jax.Array], jax.Array], x: SparseTensor | jax.Array, kernel: jax.Array) -> jax.Array:
+def _clenshaw(
+    shifted: Callable[[jax.Array], jax.Array], x: SparseTensor | jax.Array, kernel: SparseTensor | jax.Array
+) -> jax.Array:
     """Compute Σ T_k(L̂) y_k for y_k = x W[k] by the recurrence s_k = y_k + 2 L̂ s_{k+1} - s_{k+2}.
 
     The result is y_0 + L̂ s_1 - s_2 (Clenshaw, A note on the summation of Chebyshev series, 1955).
     """
     order, inputs, out = kernel.shape
-    columns = product(x, kernel.transpose(1, 0, 2).reshape(inputs, order * out))
+    columns = product(x, kernel.transpose((1, 0, 2)).reshape(inputs, order * out))
     first, *terms = jnp.split(columns, order, axis=1)
     after, s = None, None
     for term in reversed(terms):

@@ -126,7 +126,7 @@ class EdgeConv(Layer):
             return edge_conv(graph, x, lambda both: rest(p, first(p, both, "EdgeConv")), reduction=self.reduction)
         graph = sparse_graph(graph, sides[0], "EdgeConv")
         # [x[i], x[j] - x[i]] [U, V] = x[i] (U - V) + x[j] V, whose products are dense and narrow.
-        of_target, of_source = jnp.split(p["up"], 2)
+        of_target, of_source = p["up"][: p["up"].shape[0] // 2], p["up"][p["up"].shape[0] // 2 :]
         source, target = (
             first({"up": kernel}, one, "EdgeConv")
             for kernel, one in zip((of_source, of_target - of_source), sides, strict=True)

@@ -26,13 +26,13 @@ from jsparse.nn.operands import (
 )
 from jsparse.ops.fuse import fuse
 from jsparse.planning.dtypes import wide_float
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 
 def gcn_conv(
     graph: Graph,
     x: Features,
-    kernel: ArrayLike,
+    kernel: TensorLike,
     bias: ArrayLike | None = None,
     *,
     self_loops: bool = True,
@@ -52,7 +52,7 @@ def gcn_conv(
         graph: a SparseTensor or a pattern (nodes, nodes), static or dynamic. The result is differentiable in its
             weights.
         x: features (nodes, in), sparse or dense.
-        kernel: (in, out).
+        kernel: (in, out), sparse or dense.
         bias: (out,), or None.
         self_loops: whether I is added. An existing self-loop adds to it.
         normalize: whether the factors D^-1/2 are applied. They are 0 for a degree of 0, and NaN for a negative one.
@@ -73,7 +73,7 @@ def gcn_conv(
 def _convolve(
     graph: Graph,
     x: SparseTensor | jax.Array,
-    kernel: jax.Array,
+    kernel: SparseTensor | jax.Array,
     bias: jax.Array | None,
     self_loops: bool,
     normalize: bool,
@@ -102,7 +102,7 @@ def propagation(self_loops: bool) -> Callable[..., jax.Array]:
 
     @fuse
     def propagate(
-        graph: Graph, x: jax.Array, scale: Any, kernel: jax.Array | None, bias: jax.Array | None
+        graph: Graph, x: jax.Array, scale: Any, kernel: SparseTensor | jax.Array | None, bias: jax.Array | None
     ) -> jax.Array:
         at, scaled = indices_of(graph), x if scale is None else x.astype(scale.dtype) * scale
         if scaled.dtype == x.dtype:

@@ -18,6 +18,7 @@ from jsparse.nn.operands import (
     Features,
     check_kernel,
     check_same_features,
+    dense_sums,
     operands,
     round_to_operands,
     sparse_graph,
@@ -117,7 +118,7 @@ def check_widths(layer: str, inputs: Any, hidden: int | None, out: int | None) -
 
 def first(p: Arrays, x: jax.Array, layer: str) -> jax.Array:
     """Multiply x by the kernel of the first of two linear layers."""
-    return x @ check_kernel(p["up"], x.shape[1], 2, layer, "kernel 'up'")
+    return dense_sums("ij,jk->ik", x, check_kernel(p["up"], x.shape[1], 2, layer, "kernel 'up'"))
 
 
 def rest(p: Arrays, x: jax.Array) -> jax.Array:

@@ -16,7 +16,7 @@ from jsparse.graph.graphs import Graph, is_pattern
 from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, check_sizes, chosen, pair
 from jsparse.nn.operands import (
     Features,
-    dense_array,
+    as_kernel,
     dense_sums,
     own_part,
     plus_bias,
@@ -27,13 +27,14 @@ from jsparse.nn.operands import (
 )
 from jsparse.ops.einsum import contract
 from jsparse.planning.dtypes import wide_float
+from jsparse.tensor.sparse_tensor import TensorLike
 
 
 def rgcn_conv(
     graph: Graph,
     x: Features,
-    kernel: ArrayLike,
-    root: ArrayLike | None = None,
+    kernel: TensorLike,
+    root: TensorLike | None = None,
     bias: ArrayLike | None = None,
     *,
     normalize: bool = True,
@@ -51,8 +52,8 @@ def rgcn_conv(
         graph: a SparseTensor or a pattern (relations, targets, sources), static or dynamic.
         x: features (nodes, in), or a pair (sources, in), (targets, target_in), sparse or dense.
         kernel: (relations, in, out), such as `basis_kernel` gives; for block-diagonal kernels (relations, blocks,
-            in / blocks, out / blocks).
-        root: (target_in, out), or None.
+            in / blocks, out / blocks). It may be sparse.
+        root: (target_in, out), sparse or dense, or None.
         bias: (out,), or None.
         normalize: whether the weights of each row are divided by their sum, in each relation. Then the sum over
             neighbours is a mean, as in `aggregate`.
@@ -63,7 +64,7 @@ def rgcn_conv(
     """
     source, target = sides(x, "rgcn_conv", sparse=True)
     graph = sparse_graph(graph, source, "rgcn_conv")
-    kernel = dense_array(kernel, "rgcn_conv", "kernels (relations, ...)")
+    kernel = as_kernel(kernel, "rgcn_conv", "kernels (relations, ...)")
     blocks = kernel.shape[1] if kernel.ndim == 4 else 1
     inputs = kernel.shape[-2] * blocks if kernel.ndim in (3, 4) else -1
     nodes = (*target.shape[:1], *source.shape[:1])
@@ -78,14 +79,14 @@ def rgcn_conv(
     if kernel.ndim == 3:
         sums = wide_sums("rij,jc,rcf->if", weights, source, kernel)
     else:
-        sums = wide_sums("rij,jbc,rbcf->ibf", weights, source.reshape(len(source), *kernel.shape[1:3]), kernel)
+        sums = wide_sums("rij,jbc,rbcf->ibf", weights, source.reshape(source.shape[0], *kernel.shape[1:3]), kernel)
         sums = sums.reshape(len(sums), -1)
     sums = sums if root is None else sums + own_part(target, root, sums.shape[1], "rgcn_conv")
     sums = plus_bias(sums, bias, "rgcn_conv")
     return round_to_operands(sums, graph, source, kernel, None if root is None else target, root, bias)
 
 
-def basis_kernel(coefficients: ArrayLike, bases: ArrayLike) -> jax.Array:
+def basis_kernel(coefficients: ArrayLike, bases: TensorLike) -> jax.Array:
     """Compute the kernels of relations as combinations of a few bases: W[r] = Σ over b of c[r, b] B[b].
 
         >>> jsparse.nn.basis_kernel(jnp.ones((5, 2)), jnp.ones((2, 4, 3))).shape
@@ -93,17 +94,17 @@ def basis_kernel(coefficients: ArrayLike, bases: ArrayLike) -> jax.Array:
 
     Args:
         coefficients: (relations, bases).
-        bases: (bases, in, out).
+        bases: (bases, in, out), sparse or dense.
 
     Returns an array (relations, in, out). Raises ShapeError for shapes that do not fit.
     """
-    coefficients, bases = jnp.asarray(coefficients), jnp.asarray(bases)
+    coefficients, bases = jnp.asarray(coefficients), as_kernel(bases, "basis_kernel", "bases (bases, in, out)")
     if coefficients.ndim != 2 or bases.ndim != 3 or coefficients.shape[1] != bases.shape[0]:
         raise ShapeError(
             f"Expected coefficients (relations, bases) and bases (bases, in, out) in basis_kernel, but got "
             f"{shorten(coefficients.shape)} and {shorten(bases.shape)}."
         )
-    return jnp.einsum("rb,bcf->rcf", coefficients, bases)
+    return dense_sums("rb,bcf->rcf", coefficients, bases)
 
 
 def _means(graph: Any, dtype: DTypeLike) -> Any:

@@ -14,7 +14,7 @@ from jsparse.graph.graphs import Graph, one_of
 from jsparse.nn.aggregation import reduce_neighbours
 from jsparse.nn.layer import Arrays, Layer, Parameter, bias_of, check_sizes, chosen, pair
 from jsparse.nn.operands import Features, check_kernel, operands, own_part, plus_bias, product, round_to_operands
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 SAGE_REDUCTIONS = ("mean", "sum", "max", "pool")
 
@@ -22,12 +22,12 @@ SAGE_REDUCTIONS = ("mean", "sum", "max", "pool")
 def sage_conv(
     graph: Graph,
     x: Features,
-    kernel: ArrayLike,
-    root: ArrayLike | None = None,
+    kernel: TensorLike,
+    root: TensorLike | None = None,
     bias: ArrayLike | None = None,
     *,
     reduction: str = "mean",
-    pool: tuple[ArrayLike, ArrayLike] | None = None,
+    pool: tuple[TensorLike, ArrayLike] | None = None,
     normalize: bool = False,
 ) -> jax.Array:
     """Compute (reduction over neighbours j of A[i, j] x[j]) W + x[i] R + b.
@@ -41,7 +41,7 @@ def sage_conv(
     Args:
         graph: a SparseTensor or a pattern (targets, sources), static or dynamic.
         x: features (nodes, in), or a pair (sources, in), (targets, target_in), sparse or dense.
-        kernel: (in, out), or (pooled, out) for "pool".
+        kernel: (in, out), or (pooled, out) for "pool"; sparse or dense, as all kernels here.
         root: (target_in, out), or None.
         bias: (out,), or None.
         reduction: "mean", "sum" or "max"; "pool" for maxima of relu(x P + p).

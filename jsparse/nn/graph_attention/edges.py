@@ -17,7 +17,7 @@ from jsparse.errors import ShapeError, short_repr, shorten
 from jsparse.formats import Format, Pattern
 from jsparse.graph.graphs import Graph
 from jsparse.nn.layer import Arrays, Layer, check_sizes
-from jsparse.nn.operands import Features, dense_array, floating, pattern_of_graph, plus_bias, product, wide
+from jsparse.nn.operands import Features, as_kernel, dense_array, floating, pattern_of_graph, plus_bias, product, wide
 from jsparse.ops.attention.dropout import check_rate
 from jsparse.ops.elementwise.bounded import add
 from jsparse.ops.indexing.at_coords import coords
@@ -27,7 +27,7 @@ from jsparse.ops.surgery.prune import prune
 from jsparse.ops.surgery.restrict import restrict
 from jsparse.primitives.rows import row_sums, rows_at
 from jsparse.tensor.dynamic_pattern import DynamicPattern
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 EdgeFeatures: TypeAlias = "SparseTensor | ArrayLike | None"
 """Features of edges, an array (nse, features) or a tensor on the graph's pattern extended by an axis, or None."""
@@ -140,7 +140,7 @@ def over_neighbors(scores: Any, factors: jax.Array | None) -> SparseTensor:
     return SparseTensor(weights.values * factors.reshape(-1).astype(weights.dtype), weights.pattern)
 
 
-def per_head(x: jax.Array, kernel: jax.Array) -> jax.Array:
+def per_head(x: SparseTensor | jax.Array, kernel: SparseTensor | jax.Array) -> jax.Array:
     """Compute x W[h] for each head h: an array (nodes, heads, dim), in float32 for operands of narrow floats.
 
     All heads are computed by one product of two matrices, because XLA would transpose the operands of any other
@@ -195,14 +195,20 @@ class AttentionLayer(Layer):
         return self._convolve(p, graph, x, edge_features, **options)
 
 
-def check_edge_kernel(features: SparseTensor | None, kernel: ArrayLike | None, like: jax.Array, layer: str) -> None:
-    """Raise ShapeError if there are features of edges, but no kernel (edge_in, heads, dim)."""
+def check_edge_kernel(
+    features: SparseTensor | None, kernel: TensorLike | None, like: jax.Array, layer: str
+) -> SparseTensor | jax.Array | None:
+    """Convert the kernel of the features of edges by `as_kernel`. Without features, it is not used: return None.
+
+    Raises ShapeError unless it is (edge_in, heads, dim).
+    """
     if features is None:
-        return
+        return None
     expected = (features.shape[-1], *like.shape[1:])
-    shape = dense_array(kernel, layer, f"an edge kernel {expected}").shape
-    if shape != expected:
-        raise ShapeError(f"Expected an edge kernel {expected} in {layer}, but got {shorten(shape)}.")
+    operand = as_kernel(kernel, layer, f"an edge kernel {expected}")
+    if operand.shape != expected:
+        raise ShapeError(f"Expected an edge kernel {expected} in {layer}, but got {shorten(operand.shape)}.")
+    return operand
 
 
 def check_vectors(layer: str, heads: tuple[int, int], **arrays: Any) -> list[jax.Array]:

@@ -25,13 +25,23 @@ from jsparse.nn.graph_attention.edges import (
     per_head,
 )
 from jsparse.nn.layer import Arrays, Parameter, bias_of, chosen, pair
-from jsparse.nn.operands import Features, at_edges, check_kernel, operands, product, round_to_operands, wide, wide_sums
+from jsparse.nn.operands import (
+    Features,
+    at_edges,
+    check_kernel,
+    dense_sums,
+    operands,
+    product,
+    round_to_operands,
+    wide,
+    wide_sums,
+)
 from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.einsum import contract
 from jsparse.ops.elementwise import functions
 from jsparse.ops.fuse import fuse
 from jsparse.tensor.dynamic_pattern import DynamicPattern
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 
 class EdgeAttention(NamedTuple):
@@ -45,12 +55,12 @@ class EdgeAttention(NamedTuple):
 def gat_conv(
     graph: Graph,
     x: Features,
-    kernel: ArrayLike,
+    kernel: TensorLike,
     attention_source: ArrayLike,
     attention_target: ArrayLike,
     bias: ArrayLike | None = None,
     *,
-    kernel_target: ArrayLike | None = None,
+    kernel_target: TensorLike | None = None,
     edges: EdgeAttention | None = None,
     concat: bool = True,
     negative_slope: float = 0.2,
@@ -74,7 +84,7 @@ def gat_conv(
         graph: a SparseTensor, whose weights are ignored, or a pattern (targets, sources), static or dynamic. Repeated
             edges share one score if their weights were added, and have separate scores if the edges were kept.
         x: features (nodes, in), or a pair (sources, in), (targets, target_in), sparse or dense.
-        kernel: W, (in, heads, dim).
+        kernel: W, (in, heads, dim), sparse or dense, as all kernels here.
         attention_source, attention_target: s and t, (heads, dim).
         bias: (heads · dim,), or (dim,) without `concat`; or None.
         kernel_target: the kernel of the targets, (target_in, heads, dim), if it differs from `kernel`.
@@ -94,12 +104,13 @@ def gat_conv(
         raise DTypeError(f"Expected an EdgeAttention as edges= of gat_conv, but got {short_repr(edges)}.")
     graph, source, target = operands(graph, x, "gat_conv", sparse=True)
     kernel = check_kernel(kernel, source.shape[1], 3, "gat_conv")
-    kernel_target = kernel if kernel_target is None else kernel_target
-    kernel_target = check_kernel(kernel_target, target.shape[1], 3, "gat_conv", "kernel_target")
-    if kernel_target.shape[1:] != kernel.shape[1:]:
+    of_targets = check_kernel(
+        kernel if kernel_target is None else kernel_target, target.shape[1], 3, "gat_conv", "kernel_target"
+    )
+    if of_targets.shape[1:] != kernel.shape[1:]:
         raise ShapeError(
             f"Expected kernel_target with the heads of the kernel {kernel.shape} in gat_conv, but got "
-            f"{shorten(kernel_target.shape)}."
+            f"{shorten(of_targets.shape)}."
         )
     heads = kernel.shape[1], kernel.shape[2]
     attention_source, attention_target = check_vectors(
@@ -108,20 +119,21 @@ def gat_conv(
     pattern, features = edges_to_attend(graph, None if edges is None else edges.features, self_loops, "gat_conv")
     sent = round_to_operands(per_head(source, kernel), source, kernel)
     of_source = product(source, _score_kernel(kernel, attention_source))  # and not s · sent: W s is small
-    of_target = product(target, _score_kernel(kernel_target, attention_target))
+    of_target = product(target, _score_kernel(of_targets, attention_target))
+    of_edges = None
     if edges is not None:
-        check_edge_kernel(features, edges.kernel, sent, "gat_conv")
-        check_vectors("gat_conv", heads, attention=edges.attention)
-    of_edges = None if edges is None else _score_kernel(jnp.asarray(edges.kernel), jnp.asarray(edges.attention))
+        edge_kernel = check_edge_kernel(features, edges.kernel, sent, "gat_conv")
+        (attention,) = check_vectors("gat_conv", heads, attention=edges.attention)
+        of_edges = None if edge_kernel is None else _score_kernel(edge_kernel, attention)
     factors = dropout_factors((pattern.nse, kernel.shape[1]), dropout_rate, dropout_key, "gat_conv")
     sums = _attention(float(negative_slope))(pattern, of_target, of_source, sent, features, of_edges, factors)
-    arrays = source, target, kernel, kernel_target, attention_source, attention_target, *(edges or ()), bias
+    arrays = source, target, kernel, of_targets, attention_source, attention_target, *(edges or ()), bias
     return round_to_operands(join_heads(sums, concat, bias, "gat_conv"), *arrays)
 
 
-def _score_kernel(kernel: jax.Array, attention: jax.Array) -> jax.Array:
+def _score_kernel(kernel: SparseTensor | jax.Array, attention: jax.Array) -> jax.Array:
     """Compute W[h] s[h], the kernel that gives the scores of head h: an array (in, heads), in float32 or wider."""
-    return jnp.einsum("fhd,hd->fh", wide(kernel), wide(attention))
+    return dense_sums("fhd,hd->fh", wide(kernel), wide(attention))
 
 
 @cache

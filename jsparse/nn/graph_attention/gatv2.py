@@ -32,21 +32,21 @@ from jsparse.ops.elementwise import functions
 from jsparse.ops.fuse import fuse
 from jsparse.planning.dtypes import wide_float
 from jsparse.tensor.dynamic_pattern import DynamicPattern
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 
 def gatv2_conv(
     graph: Graph,
     x: Features,
-    kernel_source: ArrayLike,
-    kernel_target: ArrayLike,
+    kernel_source: TensorLike,
+    kernel_target: TensorLike,
     attention: ArrayLike,
     bias: ArrayLike | None = None,
     *,
     bias_source: ArrayLike | None = None,
     bias_target: ArrayLike | None = None,
     edge_features: SparseTensor | ArrayLike | None = None,
-    edge_kernel: ArrayLike | None = None,
+    edge_kernel: TensorLike | None = None,
     concat: bool = True,
     negative_slope: float = 0.2,
     self_loops: bool = True,
@@ -68,7 +68,8 @@ def gatv2_conv(
     Args:
         graph: as in `gat_conv`.
         x: features (nodes, in), or a pair (sources, in), (targets, target_in), sparse or dense.
-        kernel_source, kernel_target: S (in, heads, dim) and T (target_in, heads, dim). Both may be one array.
+        kernel_source, kernel_target: S (in, heads, dim) and T (target_in, heads, dim), sparse or dense. Both may
+            be one kernel.
         attention: a, (heads, dim).
         bias: (heads · dim,), or (dim,) without `concat`; or None.
         bias_source, bias_target: (heads, dim), added to x S and to x T; or None.
@@ -94,9 +95,9 @@ def gatv2_conv(
             f"Expected kernel_target with the heads of kernel_source {kernel_source.shape} in gatv2_conv, but got "
             f"{shorten(kernel_target.shape)}."
         )
-    check_edge_kernel(features, edge_kernel, sent, "gatv2_conv")
+    kernel = check_edge_kernel(features, edge_kernel, sent, "gatv2_conv")
     factors = dropout_factors((pattern.nse, sent.shape[1]), dropout_rate, dropout_key, "gatv2_conv")
-    sums = _attention(float(negative_slope))(pattern, received, sent, attention, features, edge_kernel, factors)
+    sums = _attention(float(negative_slope))(pattern, received, sent, attention, features, kernel, factors)
     arrays = sent, received, attention, edge_features, edge_kernel, bias
     return round_to_operands(join_heads(sums, concat, bias, "gatv2_conv"), *arrays)
 
@@ -110,7 +111,7 @@ def _attention(negative_slope: float) -> Callable[..., jax.Array]:
         source: jax.Array,
         attention: jax.Array,
         features: SparseTensor | None,
-        kernel: jax.Array | None,
+        kernel: SparseTensor | jax.Array | None,
         factors: jax.Array | None,
     ) -> jax.Array:
         heads = pattern.extended([target.shape[1]])

@@ -25,8 +25,10 @@ from jsparse.nn.graph_attention.edges import (
 from jsparse.nn.layer import Arrays, Parameter, bias_of, chosen, pair
 from jsparse.nn.operands import (
     Features,
+    as_kernel,
     at_edges,
     check_kernel,
+    dense_sums,
     operands,
     own_part,
     plus_bias,
@@ -39,7 +41,7 @@ from jsparse.ops.einsum import contract
 from jsparse.ops.fuse import fuse
 from jsparse.planning.dtypes import wide_float
 from jsparse.tensor.dynamic_pattern import DynamicPattern
-from jsparse.tensor.sparse_tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 
 def transformer_conv(
@@ -50,9 +52,9 @@ def transformer_conv(
     value: Projection,
     root: Projection | None = None,
     *,
-    gate: ArrayLike | None = None,
+    gate: TensorLike | None = None,
     edge_features: SparseTensor | ArrayLike | None = None,
-    edge_kernel: ArrayLike | None = None,
+    edge_kernel: TensorLike | None = None,
     concat: bool = True,
     dropout_rate: float = 0.0,
     dropout_key: jax.Array | None = None,
@@ -73,7 +75,7 @@ def transformer_conv(
         graph: as in `gat_conv`.
         x: features (nodes, in), or a pair (sources, in), (targets, target_in), sparse or dense.
         query, key, value: kernels (in, heads, dim), (target_in, heads, dim) for the query, with biases (heads, dim) or
-            None.
+            None. All kernels, and the gate, may be sparse.
         root: a kernel (target_in, out) with a bias (out,) or None; out is heads · dim, or dim without `concat`.
         gate: an array (3 · out,), or None. With m the sum over neighbours and r = x R, the result is m + r without a
             gate, and (1 - β) m + β r with a gate, where β = sigmoid([m, r, m - r] · gate).
@@ -89,19 +91,19 @@ def transformer_conv(
     q = _project(target, query, "query")
     k, v = _project(source, key, "key"), _project(source, value, "value")
     pattern, features = edges_to_attend(graph, edge_features, False, "transformer_conv")
-    check_edge_kernel(features, edge_kernel, q, "transformer_conv")
+    kernel = check_edge_kernel(features, edge_kernel, q, "transformer_conv")
     factors = dropout_factors((pattern.nse, q.shape[1]), dropout_rate, dropout_key, "transformer_conv")
     q = q * q.shape[2] ** -0.5
-    of_edges = None if features is None else jnp.einsum("ihd,ehd->ihe", q, edge_kernel)
+    of_edges = None if kernel is None else dense_sums("ihd,ehd->ihe", q, kernel)
     of_heads, gathered = _attend(pattern, q, k, v, features, of_edges, factors)
-    if gathered is not None:
-        of_heads = of_heads + jnp.einsum("ihe,ehd->ihd", gathered, wide(jnp.asarray(edge_kernel)))
+    if gathered is not None and kernel is not None:
+        of_heads = of_heads + dense_sums("ihe,ehd->ihd", gathered, wide(kernel))
     sums = join_heads(of_heads, concat, None, "transformer_conv")
     arrays = q, k, v, features, edge_kernel, *(() if root is None else (target, *root)), gate
     return round_to_operands(_beside(sums, target, root, gate), *arrays)
 
 
-def _beside(sums: jax.Array, target: jax.Array, root: Projection | None, gate: ArrayLike | None) -> jax.Array:
+def _beside(sums: jax.Array, target: jax.Array, root: Projection | None, gate: TensorLike | None) -> jax.Array:
     """Return the sums over neighbours plus x R, or a mix of both by the gate, for x = `target` and R = `root`.
 
     Without a root, return the sums. The result is in float32 if the operands are narrow floats.
@@ -114,9 +116,10 @@ def _beside(sums: jax.Array, target: jax.Array, root: Projection | None, gate: A
     of_node = plus_bias(of_node, root.bias, "transformer_conv", "root bias")
     if gate is None:
         return sums + of_node
-    if jnp.shape(gate) != (3 * sums.shape[1],):
-        raise ShapeError(f"Expected a gate ({3 * sums.shape[1]},) in transformer_conv, but got {jnp.shape(gate)}.")
-    share = jax.nn.sigmoid(jnp.concatenate([sums, of_node, sums - of_node], axis=1) @ wide(jnp.asarray(gate)))[:, None]
+    vector = as_kernel(gate, "transformer_conv", f"a gate ({3 * sums.shape[1]},)")
+    if vector.shape != (3 * sums.shape[1],):
+        raise ShapeError(f"Expected a gate ({3 * sums.shape[1]},) in transformer_conv, but got {vector.shape}.")
+    share = jax.nn.sigmoid(jnp.concatenate([sums, of_node, sums - of_node], axis=1) @ wide(vector))[:, None]
     return (1 - share) * sums + share * of_node
 
 
