@@ -166,14 +166,9 @@ class SparseLinear(_Linear):
         """
         where = "SparseLinear.of"
         kernel, sizes, bias, own_dtype = parts_of(source, bias, where)
-        count = count_to_keep(sparsity, kernel.shape, where)
-        if not isinstance(kernel, SparseTensor):
-            kernel = asarray(kernel, format=format or "csc")
-        elif format is not None:
-            kernel = kernel.asformat(format)
-        kernel = kernel.prune(keep=count) if count < kernel.nse else kernel
+        kernel = prune_kernel(kernel, sparsity, where, format=format, dynamic=dynamic)
         layer = cls(1, 1, density=1, use_bias=False, rngs=nnx.Rngs(0))
-        layer._set(kernel.dynamic() if dynamic else kernel, bias, own_dtype if dtype is None else dtype, sizes)
+        layer._set(kernel, bias, own_dtype if dtype is None else dtype, sizes)
         return layer
 
     def rewire(self, scores: TensorLike, count: jax.Array | int) -> None:
@@ -205,7 +200,7 @@ class SparseLinear(_Linear):
             )
         if not isinstance(scores, SparseTensor):
             scores = dense_array(scores, "SparseLinear.rewire", "scores (in, out)")
-        self.kernel.replace(_rewire(kernel, scores, number))
+        self.kernel.replace(rewired(kernel, scores, number))
 
 
 class Parts(NamedTuple):
@@ -239,8 +234,29 @@ def count_to_keep(sparsity: float, shape: tuple[int, ...], where: str) -> int:
     return round((1 - float(sparsity)) * math.prod(shape))
 
 
+def prune_kernel(
+    kernel: SparseTensor | jax.Array,
+    sparsity: float,
+    where: str,
+    *,
+    block: tuple[int, int] | None = None,
+    format: Format | str | None = None,
+    dynamic: bool = False,
+) -> SparseTensor:
+    """Keep the weights or blocks of a kernel that `SparseLinear.of` or `BlockSparseLinear.of` keeps."""
+    if block is not None:
+        return _keep_blocks(kernel, block, count_to_keep(sparsity, count_blocks(kernel.shape, block, where), where))
+    count = count_to_keep(sparsity, kernel.shape, where)
+    if not isinstance(kernel, SparseTensor):
+        kernel = asarray(kernel, format=format or ("csc" if kernel.ndim == 2 else None))
+    elif format is not None:
+        kernel = kernel.asformat(format)
+    kernel = kernel.prune(keep=count) if count < kernel.nse else kernel
+    return kernel.dynamic() if dynamic else kernel
+
+
 @jax.jit
-def _rewire(kernel: SparseTensor, scores: Any, count: Any) -> SparseTensor:
+def rewired(kernel: SparseTensor, scores: Any, count: Any) -> SparseTensor:
     """Return the kernel after a step of RigL. `count` may be traced."""
     nse = kernel.nse
     return kernel.prune(keep=nse - count, nse=nse).regrow(scores, count, nse=nse)
@@ -328,9 +344,9 @@ class BlockSparseLinear(_Linear):
         """
         where = "BlockSparseLinear.of"
         kernel, sizes, bias, own_dtype = parts_of(source, bias, where)
-        count = count_to_keep(sparsity, count_blocks(kernel.shape, block, where), where)
+        kernel = prune_kernel(kernel, sparsity, where, block=block)
         layer = cls(1, 1, block=(1, 1), density=1, use_bias=False, rngs=nnx.Rngs(0))
-        layer._set(_keep_blocks(kernel, block, count), bias, own_dtype if dtype is None else dtype, sizes)
+        layer._set(kernel, bias, own_dtype if dtype is None else dtype, sizes)
         return layer
 
 

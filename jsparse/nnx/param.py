@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from types import EllipsisType
 from typing import Any
 
 from flax import nnx
 
-from jsparse.errors import DTypeError, PatternError, describe_type
+from jsparse.errors import DTypeError, PatternError, describe_type, short_repr
 from jsparse.formats import Pattern
 from jsparse.nnx.shown import Shown
 from jsparse.tensor.composed import ComposedTensor, Composition
@@ -58,6 +59,15 @@ class SparseParam(nnx.Module, metaclass=Shown):
         if isinstance(pattern, Composition):
             return ComposedTensor._wrap(values, pattern)
         return SparseTensor._wrap(values, pattern)
+
+    def __getitem__(self, index: EllipsisType) -> SparseTensor:
+        """Return the tensor for `param[...]`, so a module reads its kernel in one way, whether it is sparse or dense.
+
+        Raises DTypeError for any other index.
+        """
+        if index is not ...:
+            raise DTypeError(f"Expected [...] of a SparseParam, but got {short_repr(index)}. Write param[...][index].")
+        return self.tensor
 
     def replace(self, tensor: SparseTensor) -> None:
         """Take the values and the pattern of another tensor.

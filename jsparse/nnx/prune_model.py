@@ -1,36 +1,43 @@
-"""Pruning of a model: its linear layers become sparse layers."""
+"""Pruning of a model: its linear layers become sparse layers, and kernels of other layers become sparse parameters."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import jax
 import numpy as np
 from flax import nnx
 from flax.nnx import filterlib
-from flax.typing import PathParts
 
-from jsparse.errors import DTypeError, describe_type, short_repr
+from jsparse.convert.creation import asarray
+from jsparse.errors import DTypeError, FormatError, ShapeError, describe_type, short_repr
 from jsparse.formats import Format
-from jsparse.nnx.attention import SparseAttention
-from jsparse.nnx.dense_layers import projection_layer, refusal
-from jsparse.nnx.linear import BlockSparseLinear, SparseLinear, block_norms, check_block, count_to_keep, parts_of
+from jsparse.nnx.dense_layers import refusal
+from jsparse.nnx.graph_layer import GraphLayer
+from jsparse.nnx.kernels import Held, HeldKernel, Modules, Path, kernels_of
+from jsparse.nnx.linear import (
+    BlockSparseLinear,
+    SparseLinear,
+    block_norms,
+    check_block,
+    count_to_keep,
+    parts_of,
+    prune_kernel,
+)
 from jsparse.nnx.param import SparseParam
 from jsparse.nnx.pruned import PrunedLinear
 from jsparse.primitives.segments import largest
+from jsparse.tensor.composed import ComposedTensor
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 M = TypeVar("M")
-Path: TypeAlias = PathParts
 Sparsity: TypeAlias = "float | Callable[[Path, nnx.Module], float]"
 Block: TypeAlias = tuple[int, int]
 Sparse: TypeAlias = SparseLinear | BlockSparseLinear
-Source: TypeAlias = nnx.Linear | nnx.LinearGeneral | Sparse
-Layer: TypeAlias = Source | PrunedLinear
+Source: TypeAlias = nnx.Linear | nnx.LinearGeneral | Sparse | Held
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +82,13 @@ def prune_model(
     sparsity: Sparsity,
     *,
     where: filterlib.Filter = ...,
+    modules: Modules = (),
     across_layers: bool = False,
     block: Block | None = None,
     format: Format | str | None = None,
     dynamic: bool = False,
 ) -> tuple[M, PruningSummary]:
-    """Replace the linear layers of a model by sparse layers, which keep the weights or blocks of largest magnitude.
+    """Prune the layers of a model. Their kernels keep the weights or blocks of largest magnitude.
 
         >>> from flax import nnx
         >>> rngs = nnx.Rngs(0)
@@ -92,32 +100,45 @@ def prune_model(
         layers/2  (256, 10)   2,560  100.0%  dense: not chosen by where=
         parameters: 4,464 of 19,210 (23.2%); bytes with index arrays: 25,436 of 76,840 (33.1%)
 
-    Han et al., "Learning both weights and connections for efficient neural networks", 2015. Linear layers are
-    `nnx.Linear`, `nnx.LinearGeneral` over the last axes of x, as in `nnx.MultiHeadAttention`, the projections of
-    `SparseAttention`, which count as `nnx.LinearGeneral`, and layers that are pruned already: a `SparseLinear` is
-    pruned again, and the mask of a `PrunedLinear` is applied. Layers may be in modules, lists and dictionaries. A
-    layer in several places stays one layer, with its first path. Weights that are 0 are not stored, so a sparsity of 0
-    makes a model that was pruned elsewhere sparse.
+    Han et al., "Learning both weights and connections for efficient neural networks", 2015. Linear layers become
+    sparse layers. They are `nnx.Linear`, `nnx.LinearGeneral` over the last axes of x, as in `nnx.MultiHeadAttention`,
+    the projections of `SparseAttention`, which count as `nnx.LinearGeneral`, and layers that are pruned already: a
+    `SparseLinear` is pruned again, and the mask of a `PrunedLinear` is applied. The kernels of graph layers, and of the
+    classes in `modules`, become a `SparseParam`. Layers may be in modules, lists and dictionaries. A layer in several
+    places stays one layer, with its first path. Weights that are 0 are not stored, so a sparsity of 0 makes a model
+    that was pruned elsewhere sparse.
 
-    With `block=(16, 16)`, layers become `BlockSparseLinear`, which keep whole blocks (see `BlockSparseLinear.of`).
-    Layers that blocks do not divide stay dense.
+    The path of a kernel is the path of its layer. If a layer has several kernels, their names follow:
+
+        >>> layer = jsparse.nnx.SAGEConv(8, 4, rngs=rngs)
+        >>> pruned, summary = jsparse.nnx.prune_model(layer, lambda path, layer: 0.5 if path == ("root",) else 0.75)
+        >>> [(kernel.path, kernel.nse) for kernel in summary.kernels]
+        [(('kernel',), 8), (('root',), 16)]
+
+    With `block=(16, 16)`, whole blocks are kept (see `BlockSparseLinear.of`), and linear layers become
+    `BlockSparseLinear`. Kernels that blocks do not divide stay dense. So do kernels to which `format` does not apply:
+    those of attention have three dimensions.
 
     Args:
         model: a module, or a list or dictionary of modules. It is not changed.
         sparsity: the fraction of the weights to remove, from 0 to 1, or a function (path, layer) that gives it.
-        where: which layers are pruned: a filter of NNX, such as a function (path, layer) -> bool.
+        where: which kernels are pruned: a filter of NNX, such as a function (path, layer) -> bool.
+        modules: classes of your own modules. Their parameters with two dimensions or more are pruned, except those
+            with the name "bias". The modules read them as `self.kernel[...]`, an array or a SparseTensor, and multiply
+            with `@` or `jsparse.einsum`.
         across_layers: whether the magnitudes of all layers are compared with one another, so that `sparsity` is a
             fraction of all chosen kernels together.
         block: the rows and columns of blocks; by default single weights are kept.
-        format: the format of the kernels; by default "csc" for dense kernels, while sparse kernels keep their format.
-        dynamic: whether patterns are data, so that `SparseLinear.rewire` may change them.
+        format: the format of the kernels; by default "csc" for dense matrices and "csf" for other dense kernels, while
+            sparse kernels keep their format.
+        dynamic: whether patterns are data, so that `rigl_step` may change them.
 
     Returns the new model, and a `PruningSummary` that also names the kernels that stay dense, and why. Train the new
     model with a new optimizer, because the two models have different parameters.
 
-    Raises DTypeError if no layer is chosen, if `sparsity` is a function and `across_layers` is set, or if `block` is
-    combined with `format` or `dynamic`; ShapeError for a sparsity out of range, and for kernels that are traced (inside
-    jit).
+    Raises DTypeError if no kernel is chosen, if `modules` is not a tuple of classes, if `sparsity` is a function and
+    `across_layers` is set, or if `block` is combined with `format` or `dynamic`; ShapeError for a sparsity out of
+    range, and for kernels that are traced (inside jit).
     """
     if block is not None and (format is not None or dynamic):
         raise DTypeError(
@@ -127,86 +148,107 @@ def prune_model(
     if block is not None:
         check_block(block, "prune_model")
     copy = nnx.clone(model)
-    chosen, others = _kernels(copy, where, block)
+    chosen, others = _choose(kernels_of(copy, modules, "prune_model"), where, block, format)
     if not chosen:
         names = ", ".join(f"{_text(kernel.path)} ({kernel.note})" for kernel in others) or "no kernels"
         raise DTypeError(
-            "Expected a model with linear layers in prune_model, and a where= that chooses some of them, but got "
+            "Expected a model with linear or graph layers in prune_model, and a where= that chooses some, but got "
             f"{describe_type(model)} with {names}."
         )
-    sources: dict[Path, Source] = {
-        path: layer.to_sparse() if isinstance(layer, PrunedLinear) else layer for path, layer in chosen.items()
-    }
+    sources = {path: _source(kernel) for path, kernel in chosen.items()}
     if across_layers:
         fractions = _across_layers(sources, sparsity, block)
     else:
-        fractions = {path: sparsity(path, x) if callable(sparsity) else sparsity for path, x in chosen.items()}
-    layers = dict[Path, Sparse]()
-    for path, dense in chosen.items():
-        layer: Sparse
-        if block is None:
-            layer = SparseLinear.of(sources[path], sparsity=fractions[path], format=format, dynamic=dynamic)
-        else:
-            layer = BlockSparseLinear.of(sources[path], sparsity=fractions[path], block=block)
-        if layer.bias is not None:  # with its metadata; other layers may have the same one
-            layer.bias = dense.linear.bias if isinstance(dense, PrunedLinear) else dense.bias
-        layers[path] = layer
-    pruned = nnx.recursive_map(lambda path, node: layers.get(path, node), copy)
-    rows = [_summary(path, layer) for path, layer in layers.items()]
+        fractions = {path: sparsity(path, x.module) if callable(sparsity) else sparsity for path, x in chosen.items()}
+    rows, replacements = list[KernelSummary](), dict[Path, Sparse | SparseParam]()
+    for path, source in sources.items():
+        kernel, layer = chosen[path], chosen[path].module
+        sparse = _prune(source, fractions[path], block, format, dynamic)
+        if isinstance(sparse, Sparse) and sparse.bias is not None:  # with its metadata; other layers may have the same
+            sparse.bias = vars(layer.linear if isinstance(layer, PrunedLinear) else layer)["bias"]
+        replacements[kernel.at if kernel.is_read else kernel.owner] = sparse
+        rows.append(_summary(path, sparse.kernel.tensor if isinstance(sparse, Sparse) else sparse.tensor))
+    pruned = nnx.recursive_map(lambda path, node: replacements.get(path, node), copy)
     kernels = tuple(sorted([*rows, *others], key=lambda kernel: [str(key) for key in kernel.path]))
     (before, old), (after, new) = _size(model), _size(pruned)
     return pruned, PruningSummary(kernels, (before, after), (old, new))
 
 
-def _kernels(
-    model: object, where: filterlib.Filter, block: Block | None
-) -> tuple[dict[Path, Layer], list[KernelSummary]]:
-    """Find the layers to prune, and summarize the kernels that stay unchanged."""
-    nodes, predicate = dict(nnx.iter_graph(model)), filterlib.to_predicate(where)
-    modules = {path: node for path, node in nodes.items() if isinstance(node, nnx.Module)}
-    owners = Counter(id(x) for module in modules.values() for x in vars(module).values() if isinstance(x, nnx.Param))
-    chosen, others = dict[Path, Layer](), list[KernelSummary]()
-    for path, module in modules.items():
-        parent = nodes[path[:-1]] if path else None
-        if isinstance(parent, Sparse | PrunedLinear):
-            continue  # its parts
-        if isinstance(parent, SparseAttention) and isinstance(module, nnx.Dict):
-            module = projection_layer(parent, str(path[-1]))
-        reason = None
-        if isinstance(module, BlockSparseLinear) and block is None:
-            reason = "blocks are pruned with block="
-        elif not isinstance(module, Sparse | PrunedLinear):
-            reason = refusal(module)
-            if reason is None and owners[id(vars(module)["kernel"])] > 1:
-                reason = "another module has the same kernel"
-        if reason is None and isinstance(parent, tuple):
-            reason = "in a tuple, which cannot be changed"
-        if reason is None and block is not None and isinstance(module, Layer):
-            source = module.linear if isinstance(module, PrunedLinear) else module
-            shape = parts_of(source, None, "prune_model").kernel.shape
-            if any(size % width for size, width in zip(shape, block, strict=True)):
-                reason = f"blocks {block} do not divide {shape}"
-        if reason is None and isinstance(module, Layer) and predicate(path, module):
-            chosen[path] = module
+def _choose(
+    kernels: dict[Path, HeldKernel], where: filterlib.Filter, block: Block | None, format: Format | str | None
+) -> tuple[dict[Path, HeldKernel], list[KernelSummary]]:
+    """Choose the kernels to prune, and summarize the kernels that stay unchanged."""
+    predicate = filterlib.to_predicate(where)
+    chosen, others = dict[Path, HeldKernel](), list[KernelSummary]()
+    for path, kernel in kernels.items():
+        reason = _reason_by_module(kernel) or _reason_by_shape(kernel, block, format)
+        if reason is None and predicate(path, kernel.module):
+            chosen[path] = kernel
         else:
-            others += _summarize_unchanged(path, module, reason or "not chosen by where=")
+            others.append(_summary(path, kernel.param[...], reason or "not chosen by where="))
     return chosen, others
 
 
-def _summarize_unchanged(path: Path, module: nnx.Module, reason: str) -> list[KernelSummary]:
-    """Summarize the kernels among a module's attributes: parameters of two or more dimensions, except biases."""
-    if isinstance(module, Sparse):
-        return [_summary(path, module, reason)]
-    if isinstance(module, PrunedLinear):
-        module = module.linear
-    held = {name: x for name, x in vars(module).items() if isinstance(x, nnx.Param) and x.ndim > 1 and name != "bias"}
-    paths = {name: path if name == "kernel" else (*path, name) for name in held}
-    return [KernelSummary(paths[name], x.shape, x.size, f"dense: {reason}") for name, x in held.items()]
+def _reason_by_module(kernel: HeldKernel) -> str | None:
+    """Return the reason why the kernel is not pruned in its module, or None if it can be."""
+    module, shape = kernel.module, kernel.param[...].shape
+    if not kernel.is_read and not isinstance(module, Sparse | PrunedLinear) and (reason := refusal(module)) is not None:
+        is_users = type(module).__module__.partition(".")[0] not in ("flax", "jsparse")
+        return f"{reason}; pass modules=({type(module).__name__},) to prune it" if is_users else reason
+    if isinstance(module, GraphLayer) and shape != (expected := module.definition.kernels()[str(kernel.at[-1])].shape):
+        return f"a kernel {shape} in place of {expected}, as nnx.vmap makes it"
+    if kernel.is_shared:
+        return "another module has the same kernel"
+    return "in a tuple, which cannot be changed" if isinstance(kernel.parent, tuple) and not kernel.is_read else None
 
 
-def _summary(path: Path, layer: Sparse, note: str = "") -> KernelSummary:
-    kernel = layer.kernel.tensor
-    return KernelSummary(path, kernel.shape, kernel.nse, note)
+def _reason_by_shape(kernel: HeldKernel, block: Block | None, format: Format | str | None) -> str | None:
+    """Return the reason why the options do not fit the kernel, or None if they do."""
+    module = kernel.module
+    value = _value(module.linear if isinstance(module, PrunedLinear) else _source(kernel))
+    if block is None and isinstance(value, ComposedTensor) and not isinstance(module, SparseLinear):
+        return "blocks are pruned with block="
+    if block is not None and (value.ndim != 2 or any(n % width for n, width in zip(value.shape, block, strict=True))):
+        return f"blocks {block} do not divide {value.shape}"
+    if format is not None and value.ndim != 2:
+        try:
+            asarray(np.zeros((1,) * value.ndim), format=format)
+        except FormatError:
+            return f"{format} is not a format of {value.ndim} dimensions"
+    return None
+
+
+def _source(kernel: HeldKernel) -> Source:
+    """Return what is pruned: a parameter, or a linear layer."""
+    layer: Any = kernel.module
+    source: Source = kernel.param if kernel.is_read else layer.to_sparse() if isinstance(layer, PrunedLinear) else layer
+    return source
+
+
+def _prune(
+    source: Source, sparsity: float, block: Block | None, format: Format | str | None, dynamic: bool
+) -> Sparse | SparseParam:
+    if isinstance(source, Held):
+        kernel = _value(source)
+        return SparseParam(prune_kernel(kernel, sparsity, "prune_model", block=block, format=format, dynamic=dynamic))
+    if block is not None:
+        return BlockSparseLinear.of(source, sparsity=sparsity, block=block)
+    return SparseLinear.of(source, sparsity=sparsity, format=format, dynamic=dynamic)
+
+
+def _value(source: Source) -> SparseTensor | jax.Array:
+    if not isinstance(source, Held):
+        return parts_of(source, None, "prune_model").kernel
+    value: SparseTensor | jax.Array = source[...]
+    if isinstance(value, jax.core.Tracer):
+        raise ShapeError("Expected a known kernel in prune_model. Call it outside jit.")
+    return value
+
+
+def _summary(path: Path, kernel: SparseTensor | jax.Array, note: str = "") -> KernelSummary:
+    if isinstance(kernel, SparseTensor):
+        return KernelSummary(path, kernel.shape, kernel.nse, note)
+    return KernelSummary(path, kernel.shape, kernel.size, f"dense: {note}")
 
 
 def _across_layers(sources: dict[Path, Source], sparsity: Sparsity, block: Block | None) -> dict[Path, float]:
@@ -215,7 +257,7 @@ def _across_layers(sources: dict[Path, Source], sparsity: Sparsity, block: Block
         raise DTypeError(
             "Expected a number as the sparsity in prune_model with across_layers=True, but got a function."
         )
-    kernels = [parts_of(layer, None, "prune_model").kernel for layer in sources.values()]
+    kernels = list(map(_value, sources.values()))
     if block is None:
         values = [np.asarray(kernel.values if isinstance(kernel, SparseTensor) else kernel) for kernel in kernels]
         flat = [x.reshape(-1).astype(np.promote_types(x.dtype, np.float32)) for x in values]

@@ -19,7 +19,9 @@ def pruning(given):
     from jsparse.nnx import prune_model
 
     text = (ROOT / "docs/how_to/pruning.md").read_text(encoding="utf-8")
-    for line in str(prune_model(given["model"], 0.95, where=lambda path, _: 4 not in path)[1]).splitlines():
+    of_model = prune_model(given["model"], 0.95, where=lambda path, _: 4 not in path)[1]
+    of_network = prune_model(given["network"], lambda path, _: 0.95 if path[-1] == "kernel" else 0.8)[1]
+    for line in f"{of_model}\n{of_network}".splitlines():
         assert f"    {line}\n" in text
     assert min(given["dense_accuracy"], given["pruned_accuracy"]) > 0.96
     assert given["without"] < given["pruned_accuracy"]

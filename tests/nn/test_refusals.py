@@ -56,6 +56,9 @@ def convolutions():
     yield ShapeError, lambda: nn.ChebConv(F, 2, 3, lambda_max=0.0)
     yield ShapeError, lambda: nn.ChebConv(F, 2, 0)
     yield ShapeError, lambda: nn.cheb_conv(graph_of(weights(N, N - 1), "static"), X[1:], normal(2, 3, F, 2))
+    yield ShapeError, lambda: nn.gcn_conv(A, X, jsparse.asarray(weights(G, F)))
+    yield ShapeError, lambda: nn.gat_conv(A, X, jsparse.asarray(weights(F, 2)), VECTOR, VECTOR)
+    yield DTypeError, lambda: nn.GCNConv(F, 2).apply({"kernel": jnp.ones((F, 2)), "bias": S}, A, X)
 
 
 def parameters():
@@ -217,6 +220,11 @@ def other_input_of_functions():
         yield ShapeError, lambda name: getattr(jsparse.nnx, name)(F, 3, rngs=RNGS)(A, X, edge_features=edges), [name]
 
 
+class OwnLayer(nnx.Module):
+    def __init__(self):
+        self.kernel = nnx.Param(KERNEL)
+
+
 def weights_of_layers():
     linear, x = nnx.Linear(2, 3, rngs=RNGS), jnp.ones(2)
     yield DTypeError, lambda: SparseLinear.of(linear, jnp.ones(3))
@@ -231,6 +239,12 @@ def weights_of_layers():
     yield DTypeError, lambda: prune_model(linear, 0.5, block=(2, 2), format="csc")
     yield ShapeError, lambda: prune_model(linear, 0.5, block=(0, 2))
     yield DTypeError, lambda: prune_model(linear, 0.5, block=(5, 7))
+    yield DTypeError, lambda: prune_model(linear, 0.5, modules=nnx.Linear)
+    yield DTypeError, lambda: prune_model(OwnLayer(), 0.5)
+    graph_layer = jsparse.nnx.GATConv(F, 2, rngs=nnx.Rngs(0))
+    yield DTypeError, lambda: prune_model(graph_layer, 0.5, format="csr")
+    yield ShapeError, lambda: nnx.jit(lambda layer: prune_model(layer, 0.5)[0](A, X))(graph_layer)
+    yield DTypeError, lambda: jsparse.nnx.SparseParam(A)[0]
     yield ShapeError, lambda: jsparse.nnx.BlockSparseLinear.of(linear, block=(5, 7))
     yield ShapeError, lambda: jsparse.nnx.BlockSparseLinear.of(linear, block=(2, 2), sparsity=90)
     yield ShapeError, lambda: jsparse.nnx.BlockSparseLinear.of(linear, block=(2, 2, 2))
