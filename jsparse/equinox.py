@@ -111,10 +111,12 @@ def _mark_tensors(tree: Any) -> Any:
     def mark(path: Any, x: Any) -> Any:
         if not is_tensor(x):
             return x
-        # The digest of a static pattern, or those of the types of a dynamic pattern and its transposed indices. That of
-        # a composition includes the static patterns, and the types of the dynamic patterns, of its parts.
+        # The digest of a static pattern, or those of the types of a dynamic pattern and its transposed indices, and
+        # whether it has parents. That of a composition includes the static patterns, and the types of the dynamic
+        # patterns, of its parts.
         derived = (other.type.digest for pattern in dynamic_patterns(x.pattern) for other in pattern.derived)
-        digest = "-".join([x.pattern.digest, *derived])
+        rows = ("rows" for pattern in dynamic_patterns(x.pattern) if pattern.parents)
+        digest = "-".join([x.pattern.digest, *derived, *rows])
         return _Marked(_Mark(digest, repr(x), jax.tree_util.keystr(path)), x)
 
     return jax.tree_util.tree_map_with_path(mark, tree, is_leaf=is_tensor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jsparse.base.limits import check_bytes, check_capacity, parse_nse
 from jsparse.convert.choice import choose_format
 from jsparse.convert.composed import to_composed, to_plain
-from jsparse.convert.dynamic_creation import convert_dynamic, with_derived
+from jsparse.convert.dynamic_creation import convert_dynamic, with_derived, with_parents
 from jsparse.formats import Format, Pattern
 from jsparse.formats.composed import ComposedFormat
 from jsparse.formats.dynamic import sufficient_nse
@@ -13,7 +13,7 @@ from jsparse.formats.format import is_auto
 from jsparse.formats.relayout import relayout_to
 from jsparse.primitives.host import pad_values
 from jsparse.primitives.permute_values import permute_values
-from jsparse.tensor.composed import ComposedTensor
+from jsparse.tensor.composed import ComposedTensor, Composition
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor, dense_levels
@@ -95,3 +95,32 @@ def with_transpose(self: SparseTensor) -> SparseTensor:
     if isinstance(self.pattern, Pattern):
         return self
     return SparseTensor._wrap(self.values, with_derived(self.pattern))
+
+
+def with_rows(self: SparseTensor) -> SparseTensor:
+    """Add the row of each entry to a dynamic tensor. Products on GPUs and TPUs then need not find it.
+
+    In csr, only pointers say which entries belong to a row. Programs of XLA operations (see `jsparse.config.backend`)
+    compute the row of each entry from them in every product, by running sums over all entries. This method computes the
+    rows once and stores them beside the pointers, which takes 4 bytes for each entry (8 if indices are int64). In other
+    formats, "row" means the parent: the position in the level above. coo stores its rows already, so it is returned
+    unchanged, and so are static tensors. Kernels on CPU walk the pointers and ignore the rows.
+
+        >>> A = A.dynamic().with_rows()
+        >>> jax.jit(lambda A, x: A @ x)(A, x)  # on a GPU, without running sums
+
+    Conversions to another format or capacity drop the rows. Shape and dtype stay the same. Raises LeafError if the
+    leaves do not fit the pattern.
+    """
+    check_leaves(self, "A in A.with_rows")
+    if isinstance(self.pattern, Pattern):
+        return self
+    return SparseTensor._wrap(self.values, with_parents(self.pattern))
+
+
+def with_index_of(tensor: SparseTensor, other: Pattern | DynamicPattern | Composition) -> SparseTensor:
+    """Add a transposed index and rows to a tensor if `other`, the pattern that it was made from, has them."""
+    if not isinstance(other, DynamicPattern):
+        return tensor
+    tensor = with_transpose(tensor) if other.derived else tensor
+    return with_rows(tensor) if other.has_parents else tensor

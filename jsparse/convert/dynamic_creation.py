@@ -21,13 +21,14 @@ from jsparse.convert.sums import NUMBERS, scatter_sums, slot_sums, summands
 from jsparse.errors import PatternError, ShapeError, shorten
 from jsparse.formats import Format, PatternType, index_format
 from jsparse.formats.build import build, build_summed
-from jsparse.formats.dynamic import pad_arrays, slots_dtype
+from jsparse.formats.dynamic import find_parents, pad_arrays, slots_dtype
 from jsparse.formats.relayout import reorder_entries
 from jsparse.formats.set_operations import PatternArrays
 from jsparse.formats.validate import as_coordinates, as_index_rows
 from jsparse.notation.ellipsis import letters_of
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.host import is_on_host, on_device, pad_array
+from jsparse.primitives.portable.read_levels import parents_of_levels
 from jsparse.primitives.routine import assemble, expand, nonzero, overflow_error
 from jsparse.primitives.spec import ArrayAccess, PatternAccess, Spec
 from jsparse.tensor.dynamic_pattern import Derived, DynamicPattern, dynamic_type
@@ -273,6 +274,16 @@ def with_derived(pattern: DynamicPattern) -> DynamicPattern:
         return replace(pattern, derived=(Derived(type_, tuple(index_arrays), gathered, scattered),))
     assembled = assemble(expand(pattern.arrays, core), type_)
     return replace(pattern, derived=(Derived(type_, assembled.arrays, assembled.order, assembled.slots),))
+
+
+def with_parents(pattern: DynamicPattern) -> DynamicPattern:
+    """Add the parents of positions to a pattern (`DynamicPattern.parents`)."""
+    if pattern.parents or not pattern.type.parent_levels:
+        return pattern
+    if is_on_host(*pattern.arrays):
+        known = find_parents(pattern.type, [np.asarray(array) for array in pattern.arrays])
+        return replace(pattern, parents=tuple(on_device(list(known), pattern.arrays)))
+    return replace(pattern, parents=parents_of_levels(pattern.arrays, pattern.type.core))
 
 
 def _make_tensor(values: jax.Array, pattern: DynamicPattern, already: DynamicPattern | None = None) -> SparseTensor:

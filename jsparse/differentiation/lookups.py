@@ -200,7 +200,8 @@ def _walk_of_places(
         ids = changed[n] if isinstance(pattern, Pattern) else _without_padding(format, arrays, n)
         changed[n] = reader.places(table, ids).astype(changed[n].dtype)
         shape[format.levels[format.arrays[n][0]].dim] = len(table.rows)
-    return replace(walk, pattern=PatternType(tuple(shape), format, pattern.nse), derived=()), changed
+    pattern = PatternType(tuple(shape), format, pattern.nse)
+    return PatternAccess(walk.indices, pattern, lead=walk.lead), changed
 
 
 def _without_padding(format: Format, arrays: Sequence[jax.Array], n: int) -> jax.Array:

@@ -88,6 +88,16 @@ class PatternType(Levelled):
         return tuple((f"{role} of level {level}", length, self.index_dtype) for (level, role), length in named)
 
     @cached_property
+    def parent_levels(self) -> tuple[int, ...]:
+        """The levels whose parents a pattern may carry: all with pointers, except the outermost level."""
+        return tuple(n for n, level in enumerate(self.format.levels) if n > 0 and level.kind.has_pointers)
+
+    @cached_property
+    def parent_leaves(self) -> tuple[tuple[str, int, np.dtype], ...]:
+        """(description, length, dtype) of the parents of each level in `parent_levels`."""
+        return tuple((f"parents of level {n}", self.level_sizes[n], self.index_dtype) for n in self.parent_levels)
+
+    @cached_property
     def limit(self) -> tuple[int, int] | None:
         """A pair (array, capacity); None if no level has pointers, so that every slot is in use.
 
@@ -115,19 +125,38 @@ def slots_dtype(type_: PatternType, inputs: int) -> np.dtype:
 
 
 def index_operands(
-    type_: Pattern | PatternType, derived: Sequence[PatternType]
+    type_: Pattern | PatternType, derived: Sequence[PatternType], has_parents: bool
 ) -> tuple[tuple[str, int, np.dtype], ...]:
     """Return (description, length, dtype) for each index array of a dynamic pattern and of its transposed indices.
 
-    Primitives take the arrays in this order. After the index arrays of each transposed index come its `gather`, which
-    moves values to the order of the transposed index, and its `scatter`, which moves them back.
+    Primitives take the arrays in this order. After the pattern's own index arrays come the parents, if it has them.
+    After the index arrays of each transposed index come its `gather`, which moves values to the order of the transposed
+    index, and its `scatter`, which moves them back.
     """
     operands: list[tuple[str, int, np.dtype]] = list(type_.index_leaves)
+    if has_parents and isinstance(type_, PatternType):
+        operands += type_.parent_leaves
     for other in derived:
         dtype = slots_dtype(other, other.nse)
         operands += [(f"{what} of the transposed index", length, own) for what, length, own in other.index_leaves]
         operands += [(f"slots {verb} by the transposed index", other.nse, dtype) for verb in ("gathered", "scattered")]
     return tuple(operands)
+
+
+def find_parents(type_: PatternType, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    """Return the parent of each position, for each level in `parent_levels`; the number of parents in padding.
+
+    The pointers may be anything: `primitives.portable.read_levels.parents_of` has the rule for segments that overlap.
+    """
+    made, levels = list[np.ndarray](), with_arrays(type_.format.levels, arrays)
+    for level in type_.parent_levels:
+        (pointers, *_), parents, count = levels[level][1], type_.level_sizes[level - 1], type_.level_sizes[level]
+        ends = np.maximum.accumulate(np.clip(pointers[1:], 0, count))
+        found = np.repeat(np.arange(parents + 1), np.diff(ends, prepend=0, append=count))
+        begins = np.append(pointers[:-1], 0)
+        found[begins[found] > np.arange(count)] = parents
+        made.append(found.astype(type_.index_dtype))
+    return tuple(made)
 
 
 def sufficient_nse(type_: PatternType, format: Format) -> int:

@@ -99,6 +99,7 @@ class KnownArrays(Levelled):
     __slots__ = ()
     derived: ClassVar[tuple[()]] = ()  # transposed indices are made on demand
     derived_types: ClassVar[tuple[()]] = ()
+    has_parents: ClassVar[bool] = False
     index_leaves: ClassVar[tuple[()]] = ()
     lead: ClassVar[tuple[()]] = ()
     orders: ClassVar[tuple[tuple[int, ...], ...] | None] = None  # every order

@@ -8,8 +8,8 @@ from jsparse.errors import DTypeError, NotYetSupportedError, describe_type
 from jsparse.formats.methods import PatternMethods
 
 _INTERNAL = """
-    capacity common concrete core derived derived_types excess guard_overflow has_overflowed identity in_use
-    index_leaves is_tangent is_whole last_pointers lead level_sizes limit list_owned living_owner mark
+    capacity common concrete core derived derived_types excess guard_overflow has_overflowed has_parents identity
+    in_use index_leaves is_tangent is_whole last_pointers lead level_sizes limit list_owned living_owner mark
     mask_invalid of_arrays of_blocks of_entries of_gradient on_levels operands orders ordinary owner pad_static
     padding poison propagate_overflow static_part to_stored type with_count with_patterns with_type
 """.split()  # noqa: SIM905

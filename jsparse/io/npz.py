@@ -36,6 +36,8 @@ WORK = 3  # the bytes in use at the peak of reading for each byte of the arrays
 def write_npz(path: Path, tensor: SparseTensor) -> None:
     """Write a tensor with its format and its pattern. A dynamic pattern is written with its padding.
 
+    Its transposed index and its parents are not written: `read_npz` makes them again.
+
     Raises DTypeError if a leaf is traced.
     """
     kind, format, index = _describe_pattern(tensor)
@@ -68,7 +70,10 @@ def _describe_pattern(tensor: SparseTensor) -> tuple[str, str, dict[str, Array]]
     if isinstance(tensor, ComposedTensor):
         return "composed", tensor.pattern.format.name, part_entries(tensor.pattern)
     kind = ("transposed" if pattern.derived else "dynamic") if isinstance(pattern, DynamicPattern) else "static"
-    return kind, tensor.format.notation, {f"index_{n}": array for n, array in enumerate(pattern.arrays)}
+    index: dict[str, Array] = {f"index_{n}": array for n, array in enumerate(pattern.arrays)}
+    if pattern.has_parents:
+        index["has_rows"] = np.array(True)  # versions before ignore it
+    return kind, tensor.format.notation, index
 
 
 def read_npz(limit: Limit, dtype: np.dtype | None) -> SparseTensor:
@@ -198,7 +203,8 @@ def _tensor(limit: Limit, entries: Mapping[str, np.ndarray], wanted: np.dtype | 
     tensor = SparseTensor(values, pattern)
     if not bool(pattern.overflowed):
         pattern.validate()
-    return tensor.with_transpose() if kind == "transposed" else tensor
+    tensor = tensor.with_transpose() if kind == "transposed" else tensor
+    return tensor.with_rows() if "has_rows" in entries else tensor
 
 
 def _values(entries: Mapping[str, np.ndarray]) -> np.ndarray:

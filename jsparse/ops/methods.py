@@ -92,6 +92,7 @@ METHODS: dict[str, Find] = {
     **OF_ALL,
     "dynamic": _at("convert.conversion.dynamic"),
     "with_transpose": _at("convert.conversion.with_transpose"),
+    "with_rows": _at("convert.conversion.with_rows"),
     "to_bcoo": _at("convert.jax_sparse.to_bcoo"),
     "to_bcsr": _at("convert.jax_sparse.to_bcsr"),
     "power": _at("ops.elementwise.binary.power"),

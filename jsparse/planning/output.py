@@ -17,6 +17,7 @@ If the caller requests another output, the request decides.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 from typing import Any, TypeAlias
@@ -275,7 +276,7 @@ def _make_output_pattern(products: Sequence[Term]) -> tuple[OutputPattern, tuple
             continue
         for key, walk in product.walks.items():
             known = walks.get(key)
-            if known is None or len(walk.derived) > len(known[0].derived):
+            if known is None or walk.extent > known[0].extent:
                 walks[key] = walk, _source(product, key, walk)
         terms.append(tuple(list(walks).index(key) for key in product.walks))
     kept, sizes = products[0].result_vars, products[0].sizes
@@ -286,7 +287,7 @@ def _make_output_pattern(products: Sequence[Term]) -> tuple[OutputPattern, tuple
 
 
 def _source(product: Term, key: WalkKey, walk: PatternAccess) -> int | None:
-    """Find a value on a dynamic pattern that has the transposed indices of `walk`. Returns its number.
+    """Find a value on a dynamic pattern that has the transposed indices and parents of `walk`. Returns its number.
 
     The result is None for a static pattern.
     """
@@ -294,8 +295,8 @@ def _source(product: Term, key: WalkKey, walk: PatternAccess) -> int | None:
     if isinstance(pattern, Pattern):
         return None
     cores = ((n, x.core) for n, x in zip(product.values, product.operands, strict=True))
-    expected = (pattern, group, walk.derived)
-    return next(n for n, core in cores if core is not None and (core.pattern, core.group, core.derived) == expected)
+    expected = PatternRef(pattern, group, walk.derived, walk.has_parents)
+    return next(n for n, core in cores if core == expected)
 
 
 def symbolic_phase(products: Sequence[Term], reached: OutputPattern, format: Format | None) -> Pattern:
@@ -362,7 +363,12 @@ def fuse_pattern_with_values(assembly: Assembly, terms: Sequence[Term]) -> Entri
         return None
     if any(is_complex(term.dtypes.computed) for term in terms):
         return None
-    entries = Entries(assembly.reached, tuple(float(term.coefficient.real) for term in terms), specs, assembly.result)
+    # Operands with equal index arrays are one pattern in `reached`, with the transposed indices and parents of one of
+    # them. The terms have it, too.
+    reached = assembly.reached
+    walks = [[reached.walks[n] for n in numbers] for numbers in reached.terms]
+    specs = tuple(replace(x, walks=(*of, *x.walks[len(of) :])) for x, of in zip(specs, walks, strict=True))
+    entries = Entries(reached, tuple(float(term.coefficient.real) for term in terms), specs, assembly.result)
     return entries if entries.is_fused and not _is_cheaper_on_pattern(entries, terms) else None
 
 

@@ -393,8 +393,8 @@ class Planner:
         """
         assert on.core is not None
         key, cores = (on.core.pattern, on.core.group), ((n, value.core) for n, value in enumerate(self.values))
-        lying = [(len(core.derived), n) for n, core in cores if core is not None and (core.pattern, core.group) == key]
-        return max(lying, key=lambda pair: (pair[0], -pair[1]))[1] if lying else None
+        lying = {n: core for n, core in cores if core is not None and (core.pattern, core.group) == key}
+        return max(lying, key=lambda n: (len(lying[n].derived), lying[n].has_parents, -n), default=None)
 
 
 def _each(rewrite: Callable[[Term], Term], terms: Sequence[Term]) -> list[Term]:

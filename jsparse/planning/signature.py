@@ -84,11 +84,13 @@ class PatternRef:
         pattern: the static pattern, or the type of the dynamic one.
         group: the identity of the index arrays. Dynamic patterns of one group have the same arrays.
         derived: the types of the transposed indices that come with a dynamic pattern.
+        has_parents: whether the parents of positions come with it (`DynamicPattern.parents`).
     """
 
     pattern: Pattern | PatternType
     group: int = 0
     derived: tuple[PatternType, ...] = ()
+    has_parents: bool = False
 
     @lazy
     def core(self) -> PatternRef | None:
@@ -99,6 +101,10 @@ class PatternRef:
     def ndim(self) -> int:
         """The number of dimensions; of a core, the number of levels."""
         return len(self.pattern.shape)
+
+    def on_levels(self, pattern: Pattern | PatternType) -> PatternRef:
+        """The same entries on other levels. What comes with the index arrays is for the levels that it was made for."""
+        return PatternRef(pattern, self.group)
 
     def extend_and_transpose(self, sizes: Sequence[int], axes: Sequence[int]) -> PatternRef:
         """Add dimensions of `sizes`, stored in dense levels, and then permute all dimensions by `axes`."""
@@ -130,7 +136,7 @@ def places_of(operands: Sequence[Any]) -> list[PatternRef | CompositionRef | Non
             return PatternRef(pattern)
         group = next((n for n, other in enumerate(groups) if same_entries(pattern, other)), len(groups))
         groups.append(pattern)
-        return PatternRef(pattern.type, group, pattern.derived_types)
+        return PatternRef(pattern.type, group, pattern.derived_types, pattern.has_parents)
 
     places: list[PatternRef | CompositionRef | None] = []
     for pattern in map(pattern_of, operands):

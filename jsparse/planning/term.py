@@ -249,14 +249,14 @@ class Term:
     def index_sources(self) -> tuple[int, ...]:
         """For each walked dynamic pattern, the number of a value that has its index arrays.
 
-        The value also has the transposed indices that the walk uses. `OUTPUT` stands for the result's own pattern.
+        The value also has the transposed indices and parents of the walk. `OUTPUT` stands for the result's own pattern.
         """
         lying = [(self.values[n], self.key_of(n), x.core) for n, x in enumerate(self.operands) if x.core is not None]
         if self.on is not None and self.on.core is not None:
             (key,) = self.walk_of_result(self.on)
             lying.append((OUTPUT, key, self.on.core))
         return tuple(
-            next(n for n, lies, core in lying if lies == key and core is not None and core.derived == walk.derived)
+            next(n for n, lies, core in lying if lies == key and _access(core, walk.indices) == walk)
             for key, walk in self.walks_with(self.on).items()
             if not isinstance(walk.pattern, Pattern)
         )
@@ -343,14 +343,18 @@ def check_rank(text: str, access: Access, shape: Sequence[int]) -> None:
 
 
 def _walks(tensors: Sequence[tuple[PatternRef | None, tuple[IndexVar, ...]]]) -> dict[WalkKey, PatternAccess]:
-    """The distinct accesses to patterns. An access of several tensors gets their longest list of transposed indices."""
+    """The distinct accesses to patterns. An access of several tensors is the one of the largest `extent`."""
     walks: dict[WalkKey, PatternAccess] = {}
     for core, levels in filter(None, (_levels(on, indices) for on, indices in tensors)):
-        walk = PatternAccess(levels[: core.ndim], core.pattern, core.derived)
+        walk = _access(core, levels)
         key = (core.pattern, core.group, walk.indices)
-        if len(walk.derived) >= len(walks.setdefault(key, walk).derived):
+        if walk.extent >= walks.setdefault(key, walk).extent:
             walks[key] = walk
     return walks
+
+
+def _access(core: PatternRef, levels: tuple[IndexVar, ...]) -> PatternAccess:
+    return PatternAccess(levels[: core.ndim], core.pattern, core.derived, has_parents=core.has_parents)
 
 
 def _levels(on: PatternRef | None, indices: tuple[IndexVar, ...]) -> tuple[PatternRef, tuple[IndexVar, ...]] | None:

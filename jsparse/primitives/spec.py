@@ -49,18 +49,26 @@ class PatternAccess:
         derived: the types of the transposed indices that come with a dynamic pattern. The operands of a transposed
             index are its index arrays, then two gathers that permute values to its order, and back.
         lead: the index variables of the leading axes of the index arrays, for a batch of dynamic patterns.
+        has_parents: whether the parents of positions (`PatternType.parent_levels`) come with a dynamic pattern. They
+            are operands after its index arrays. Only XLA operations read them.
     """
 
     indices: tuple[IndexVar, ...]
     pattern: Pattern | PatternType
     derived: tuple[PatternType, ...] = ()
     lead: tuple[IndexVar, ...] = ()
+    has_parents: bool = False
 
     @property
     def array_counts(self) -> tuple[int, ...]:
         """The numbers of operands of the pattern, none if it is static, and of each transposed index."""
-        lengths = (len(other.array_lengths) + 2 for other in self.derived)
-        return (len(self.pattern.index_leaves), *lengths)
+        own = index_operands(self.pattern, (), self.has_parents)
+        return (len(own), *(len(other.array_lengths) + 2 for other in self.derived))
+
+    @property
+    def extent(self) -> tuple[int, bool]:
+        """The number of transposed indices, and whether there are parents: of two equal patterns, one may have more."""
+        return len(self.derived), self.has_parents
 
     @property
     def operand_count(self) -> int:
@@ -72,7 +80,8 @@ class PatternAccess:
 
         `lead` are the sizes of their leading axes.
         """
-        for array, (what, length, dtype) in zip(arrays, index_operands(self.pattern, self.derived), strict=True):
+        expected = index_operands(self.pattern, self.derived, self.has_parents)
+        for array, (what, length, dtype) in zip(arrays, expected, strict=True):
             check_shape(array, (*lead, length), dtype, f"{what} in {text}")
 
     @property

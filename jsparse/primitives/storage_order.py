@@ -66,7 +66,7 @@ def index_arrays(walk: PatternAccess, used: AnyPattern, operands: Sequence[Any])
     for type_, arrays in zip((walk.pattern, *walk.derived), split_by_counts(operands, walk.array_counts), strict=True):
         if type_ == layout:
             is_own = type_ == walk.pattern
-            index, gathers = (arrays, ()) if is_own else (arrays[:-2], arrays[-2:])
+            index, gathers = (arrays[: len(type_.index_leaves)], ()) if is_own else (arrays[:-2], arrays[-2:])
             return check_index_arrays(index, type_), gathers
     raise ValueError(f"{used} is not one of {walk}")
 

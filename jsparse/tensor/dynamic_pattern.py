@@ -31,7 +31,7 @@ from jsparse.base.dataclass import dataclass
 from jsparse.base.limits import check_bytes
 from jsparse.errors import DTypeError, NotYetSupportedError, PatternError, ShapeError
 from jsparse.formats import Format, Pattern, PatternType
-from jsparse.formats.dynamic import pad, trim, trim_arrays
+from jsparse.formats.dynamic import find_parents, pad, trim, trim_arrays
 from jsparse.formats.format import permutation
 from jsparse.formats.levelled import Levelled
 from jsparse.formats.set_operations import PatternArrays
@@ -103,6 +103,9 @@ class DynamicPattern(Levelled, SetOperators):
         type: shape, format and capacity.
         arrays: the index arrays, outermost level first; leading axes are batch axes.
         derived: the transposed indices that were made.
+        parents: the parent of each position, for each level in `PatternType.parent_levels`; () if they were not made.
+            In padding they are the number of parents. Nothing trusts them: wrong parents give a wrong result, and
+            those out of range are padding.
         mark: the leaf that refuses arithmetic, in the pattern of a gradient (see `tensor.gradient_index`); otherwise
             None.
     """
@@ -111,6 +114,7 @@ class DynamicPattern(Levelled, SetOperators):
     arrays: tuple[Any, ...]
     derived: tuple[Derived, ...] = ()
     mark: Any = None
+    parents: tuple[Any, ...] = ()
 
     @staticmethod
     def pad_static(pattern: Pattern, type_: PatternType) -> DynamicPattern:
@@ -365,6 +369,12 @@ class DynamicPattern(Levelled, SetOperators):
             )
         for type_, arrays in [(self.type, self.arrays), *((other.type, other.arrays) for other in self.derived)]:
             _validate(type_, self._on_host(arrays))
+        _validate_parents(self.type, self._on_host(self.arrays), self._on_host(self.parents))
+
+    @property
+    def has_parents(self) -> bool:
+        """Whether the pattern has `parents`."""
+        return bool(self.parents)
 
     @property
     def derived_types(self) -> tuple[PatternType, ...]:
@@ -378,17 +388,22 @@ class DynamicPattern(Levelled, SetOperators):
         return cast(jax.Array, expand(self.arrays, self.type))
 
     def nbytes(self) -> int:
-        """The size of the index arrays, and of the arrays of transposed indices, in bytes."""
+        """The size of the index arrays, of the parents, and of the arrays of transposed indices, in bytes."""
         return sum(int(array.nbytes) for array in self.operands())
 
     def operands(self) -> tuple[Any, ...]:
-        """The operands of the einsum primitive: the index arrays, then the arrays of each transposed index."""
+        """The operands of the einsum primitive: index arrays, parents, then the arrays of each transposed index."""
         derived = (array for other in self.derived for array in (*other.arrays, other.gather, other.scatter))
-        return (*self.arrays, *derived)
+        return (*self.arrays, *self.parents, *derived)
 
     def __reduce__(self) -> tuple[Any, ...]:
         restored = _restored_pattern if self.mark is None else _restored_gradient
-        return restored, (self.type, tuple(map(pack_leaf, self.arrays)), self.derived)
+        return restored, (
+            self.type,
+            tuple(map(pack_leaf, self.arrays)),
+            self.derived,
+            tuple(map(pack_leaf, self.parents)),
+        )
 
     def __repr__(self) -> str:
         shape = "\N{MULTIPLICATION SIGN}".join(map(str, self.shape)) or "()"
@@ -396,35 +411,38 @@ class DynamicPattern(Levelled, SetOperators):
 
 
 def _flatten(pattern: DynamicPattern) -> tuple[tuple[Any, ...], PatternType]:
-    arrays, derived = pattern.arrays, pattern.derived
+    arrays, others = pattern.arrays, (pattern.derived, pattern.parents)
     if pattern.mark is not None:
         arrays = (GradientIndex(arrays[0], pattern.mark), *arrays[1:])
     if pattern.is_tangent:
-        arrays, derived = jax.tree.map(as_tangent_index, (arrays, derived))
-    return (arrays, derived), pattern.type
+        arrays, others = jax.tree.map(as_tangent_index, (arrays, others))
+    return (arrays, *others), pattern.type
 
 
 def _flatten_with_keys(pattern: DynamicPattern) -> tuple[tuple[tuple[Any, Any], ...], PatternType]:
-    keys = DigestKey.of("arrays", pattern.type.digest), jax.tree_util.GetAttrKey("derived")
+    keys = [DigestKey.of("arrays", pattern.type.digest), *map(jax.tree_util.GetAttrKey, ("derived", "parents"))]
     children, type_ = _flatten(pattern)
     return tuple(zip(keys, children, strict=True)), type_
 
 
 def unflatten_pattern(type_: PatternType, children: Iterable[Any]) -> DynamicPattern:
     """Make a pattern with these children, which may be anything: tracers, shapes or sentinels."""
-    arrays, derived = children
+    arrays, derived, *more = children
+    parents = more[0] if more else ()  # functions that version 0.1.0 exported have no parents
     if type(arrays) is tuple and arrays and type(arrays[0]) is GradientIndex:
         first, *others = arrays
-        return DynamicPattern(type_, (first.array, *others), derived, first.mark)
-    return DynamicPattern(type_, arrays, derived)
+        return DynamicPattern(type_, (first.array, *others), derived, first.mark, parents)
+    return DynamicPattern(type_, arrays, derived, parents=parents)
 
 
 jax.tree_util.register_pytree_with_keys(DynamicPattern, _flatten_with_keys, unflatten_pattern, _flatten)
 
 
-def _restored_pattern(type_: PatternType, arrays: tuple[Any, ...], derived: tuple[Derived, ...]) -> DynamicPattern:
-    """Rebuild a pattern from a pickle."""
-    return DynamicPattern(type_, tuple(map(unpack_leaf, arrays)), derived)
+def _restored_pattern(
+    type_: PatternType, arrays: tuple[Any, ...], derived: tuple[Derived, ...], parents: tuple[Any, ...] = ()
+) -> DynamicPattern:
+    """Rebuild a pattern from a pickle. Those of version 0.1.0 have no parents."""
+    return DynamicPattern(type_, tuple(map(unpack_leaf, arrays)), derived, parents=tuple(map(unpack_leaf, parents)))
 
 
 def _restored_gradient(*parts: Any) -> DynamicPattern:
@@ -483,6 +501,16 @@ def _validate(type_: PatternType, arrays: Sequence[np.ndarray]) -> None:
             if lead:
                 raise PatternError(f"In pattern {at} of the batch: {error}") from error
             raise
+
+
+def _validate_parents(type_: PatternType, arrays: Sequence[np.ndarray], parents: Sequence[np.ndarray]) -> None:
+    for at in np.ndindex(arrays[0].shape[:-1]) if parents else ():
+        known = find_parents(type_, [array[at] for array in arrays])
+        for own, expected, (what, _, dtype) in zip(parents, known, type_.parent_leaves, strict=True):
+            if own.shape[:-1] != arrays[0].shape[:-1] or own.dtype != dtype or not np.array_equal(own[at], expected):
+                raise PatternError(
+                    f"Expected the {what} that the pointers say, but they differ. Make them again with A.with_rows()."
+                )
 
 
 def same_entries(a: Pattern | DynamicPattern, b: Pattern | DynamicPattern) -> bool:

@@ -170,7 +170,7 @@ def _check_index(
         )
     type_ = pattern.type
     dtype, lengths = type_.index_dtype, type_.array_lengths
-    if not pattern.derived and all(
+    if not (pattern.derived or pattern.parents) and all(
         _is_array(array)
         and array.shape == (*lead, length)
         and array.dtype == dtype
@@ -178,7 +178,7 @@ def _check_index(
         for array, length in zip(pattern.arrays, lengths, strict=True)
     ):
         return  # the common case, for which no descriptions are made
-    expected = index_operands(pattern.type, pattern.derived_types)
+    expected = index_operands(pattern.type, pattern.derived_types, pattern.has_parents)
     for array, (what, length, dtype) in zip(pattern.operands(), expected, strict=True):
         check_passed(array, partial(_leaf, tensor, name, what + of_part))
         if not (_is_array(array) and array.shape == (*lead, length) and array.dtype == dtype):

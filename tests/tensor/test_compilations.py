@@ -93,6 +93,7 @@ DYNAMIC = {
     "asformat csc": lambda n: dynamic(n).asformat("csc"),
     "asformat coo": lambda n: dynamic(n).asformat("coo", nse=450),
     "with_transpose": lambda n: dynamic(n).with_transpose(),
+    "with_rows": lambda n: dynamic(n).with_rows(),
     "with_values": lambda n: dynamic(n).with_values(dynamic(n).values),
     "times a number": lambda n: dynamic(n) * 2.5,
     "astype": lambda n: dynamic(n).astype("float16"),

@@ -9,12 +9,12 @@ from typing import Any, overload
 import jax
 
 from jsparse.base.limits import parse_nse
+from jsparse.convert.conversion import with_index_of
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import PatternError
 from jsparse.formats import Pattern
 from jsparse.ops.elementwise.broadcast import broadcast_add, broadcast_multiply
 from jsparse.ops.elementwise.map import on_one_pattern
-from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
 
 
@@ -102,5 +102,4 @@ def _with_capacity(result: SparseTensor, a: SparseTensor, nse: int) -> SparseTen
     if isinstance(result.pattern, Pattern):
         return result.asformat(result.format, nse=nse)  # checks the bound
     result = result.dynamic(nse)
-    derived = isinstance(a, SparseTensor) and isinstance(a.pattern, DynamicPattern) and a.pattern.derived
-    return result.with_transpose() if derived else result
+    return with_index_of(result, a.pattern) if isinstance(a, SparseTensor) else result

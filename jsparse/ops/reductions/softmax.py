@@ -171,7 +171,8 @@ def _spec(tensor: SparseTensor) -> tuple[tuple[jax.Array, ...], Spec]:
     inner, order = letters_of(tensor.ndim), tensor.format.order
     names = tuple(inner[dim] for dim in order)
     pattern, count = tensor.pattern, tensor.ndim - tensor.format.trailing_dense
-    walk, index = PatternAccess(names[:count], pattern.type.core, pattern.derived_types), pattern.operands()
+    walk = PatternAccess(names[:count], pattern.type.core, pattern.derived_types, has_parents=pattern.has_parents)
+    index = pattern.operands()
     term = ArrayAccess((), 0, names[count:]) if count else ArrayAccess(names)
     walks = (walk,) if count else ()
     values = tensor.values if count else tensor.values.reshape([tensor.shape[dim] for dim in order])

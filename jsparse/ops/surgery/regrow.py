@@ -11,6 +11,7 @@ import numpy as np
 
 from jsparse.base.arrays import Array, host_array
 from jsparse.base.limits import parse_nse
+from jsparse.convert.conversion import with_index_of
 from jsparse.convert.dynamic_creation import assemble_tensor
 from jsparse.errors import DTypeError, PatternError, ShapeError, short_repr
 from jsparse.formats import Format, Pattern
@@ -71,7 +72,7 @@ def regrow(self: SparseTensor, scores: TensorLike, k: jax.Array | int, *, nse: i
     coords, entries = _with_new(base, scores, k, most)
     grown = assemble_tensor(coords, entries, type_, base.pattern)
     grown = grown._propagate_overflow(*patterns[1:])
-    return grown.with_transpose() if base.pattern.derived else grown
+    return with_index_of(grown, base.pattern)
 
 
 @partial(jax.jit, static_argnames="most", inline=True)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import Array
+from jsparse.convert.conversion import with_index_of
 from jsparse.convert.dynamic_creation import assemble_tensor
 from jsparse.errors import PatternError
 from jsparse.formats import Format, Level, Pattern, PatternType
@@ -84,7 +85,7 @@ def select_slots(tensor: SparseTensor, kept: Array, nse: int | None, capacity: i
     coords, values = _without_others(pattern, tensor.values, kept, capacity)
     type_ = dynamic_type(pattern.shape, pattern.format, capacity if nse is None else nse)
     selected = assemble_tensor(coords, values, type_, pattern)
-    return selected.with_transpose() if pattern.derived else selected
+    return with_index_of(selected, pattern)
 
 
 @partial(jax.jit, static_argnames="most", inline=True)

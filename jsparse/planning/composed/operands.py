@@ -100,4 +100,4 @@ def split_levels(on: PatternRef, strides: tuple[Strides, ...], access: Access) -
     pattern = split_pattern(on.pattern, strides) if isinstance(on.pattern, Pattern) else split_type(on.pattern, strides)
     if pattern is None:
         raise NoFormError(f"the levels of {access} do not split into the digits of other operands")
-    return replace(on, pattern=pattern, derived=())
+    return on.on_levels(pattern)

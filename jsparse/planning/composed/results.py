@@ -88,7 +88,7 @@ def join_digits(planner: Planner, number: int, target: Access, digits: Digits, i
     on = join_pattern(pattern, strides, shape) if isinstance(pattern, Pattern) else join_type(pattern, strides, shape)
     if on is not None:
         work = OnLevels(number, on, () if isinstance(on, Pattern) else strides, joins=True)
-        return planner.add(work, replace(value, shape=shape, stored=replace(value.stored, pattern=on, derived=())))
+        return planner.add(work, replace(value, shape=shape, stored=value.stored.on_levels(on)))
     if not in_blocks:
         raise NoFormError("the digits of the result do not join, or blocks at the end exceed its shape")
     levels = digits.levels(target)

@@ -32,7 +32,7 @@ def expand(arrays: Sequence[jax.Array], type_: PatternType) -> tuple[tuple[jax.A
 
     Args:
         arrays: the index arrays, in the order of `Format.arrays`. They have the lengths and the dtype of the type.
-            Their contents are not trusted.
+            Their contents are not trusted. The parents of positions may follow (see `read_levels`).
         type_: the type of the pattern.
 
     Returns:
@@ -101,13 +101,18 @@ def _ascend(level: StoredLevel, at: _SlotPositions, *, is_outermost: bool) -> tu
         live = at.live & (coordinates >= 0) & (coordinates < size)
         return coordinates, _SlotPositions(at.positions, live, at.is_consecutive)
     pointers = level.arrays["pointers"]
-    parents = at.read(parents_of(pointers, level.parents, max(level.positions, 0)))
+    if "parents" in level.arrays:
+        parents = at.read(level.arrays["parents"])
+        belongs = (parents >= 0) & (parents < level.parents)
+    else:
+        parents = at.read(parents_of(pointers, level.parents, max(level.positions, 0)))
+        belongs = has_parent(pointers, level.parents, parents, at.positions)
     if kind.stores_runs:
         coordinates, inside = _in_runs(level, at.positions, parents)
     else:
         coordinates = at.read(level.arrays["coordinates"])
         inside = (coordinates >= 0) & (coordinates < size)
-    return coordinates, at.move_to(parents, inside & has_parent(pointers, level.parents, parents, at.positions))
+    return coordinates, at.move_to(parents, inside & belongs)
 
 
 def _in_runs(level: StoredLevel, positions: jax.Array, parents: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -115,7 +120,8 @@ def _in_runs(level: StoredLevel, positions: jax.Array, parents: jax.Array) -> tu
 
     A position is never before its parent's first position, so its offset is exact as an unsigned number. The coordinate
     start + offset may overflow its dtype. So offsets are compared with the distance from the start to either end of the
-    dimension, which is exact as an unsigned number, too.
+    dimension, which is exact as an unsigned number, too. If the pattern carries wrong parents, a position may be before
+    the first one. Its offset is then another unsigned number, but coordinates that are inside are in the dimension.
     """
     size, bits = level.size, level.arrays["starts"].dtype.itemsize * 8
     starts = gather_clamped(level.arrays["starts"], [parents])

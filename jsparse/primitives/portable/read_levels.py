@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from jsparse.base.dataclass import dataclass
@@ -27,7 +28,8 @@ class StoredLevel:
     Attributes:
         level: kind, dimension and uniqueness.
         size: the size of the dimension.
-        arrays: the level's index arrays by role: "pointers", "starts" or "coordinates".
+        arrays: the level's index arrays by role: "pointers", "starts" or "coordinates"; and "parents", the parent of
+            each position, if the pattern has them.
         parents: the largest number of positions of the level above for which the arrays have room.
         positions: the largest number of positions that the level can have, or `UNKNOWN`.
     """
@@ -48,11 +50,14 @@ def read_levels(arrays: Sequence[jax.Array], type_: PatternType) -> tuple[Stored
     """Return the levels of a pattern, each with its index arrays.
 
     A level with coordinates has a position for each coordinate. Any other level has as many positions as the level
-    below has parents. The last level has a position for each slot if it has no coordinates.
+    below has parents. The last level has a position for each slot if it has no coordinates. The index arrays may be
+    followed by the parents of the levels `PatternType.parent_levels`.
     """
     remaining = iter(arrays)
     levels = type_.format.levels
     arrays_of_levels = [{role: next(remaining) for role in level.kind.arrays} for level in levels]
+    for number, carried in zip(type_.parent_levels, remaining, strict=False):
+        arrays_of_levels[number]["parents"] = carried
     needed: list[tuple[int, int]] = []  # parents and positions, from the last level to the first
     needed_below = type_.nse  # the positions that the level below needs
     for level, mine in zip(reversed(levels), reversed(arrays_of_levels), strict=True):
@@ -97,6 +102,17 @@ def parents_of(pointers: jax.Array, parents: int, count: int) -> jax.Array:
         return (lax.iota(dtype, count) >= jnp.clip(pointers[1], 0, count)).astype(dtype)
     ends = lax.cummax(jnp.clip(pointers[1 : parents + 1], 0, count))
     return lax.cumsum(jnp.zeros(count, dtype).at[ends].add(1, mode="drop", indices_are_sorted=True))
+
+
+def parents_of_levels(arrays: Sequence[jax.Array], type_: PatternType) -> tuple[jax.Array, ...]:
+    """Return what `formats.dynamic.find_parents` returns, in a program."""
+    levels, made = read_levels(arrays, type_), list[jax.Array]()
+    for level in (levels[number] for number in type_.parent_levels):
+        pointers = level.arrays["pointers"]
+        parents = parents_of(pointers, level.parents, level.positions)
+        known = has_parent(pointers, level.parents, parents, lax.iota(parents.dtype, level.positions))
+        made.append(jnp.where(known, parents, np.asarray(level.parents, parents.dtype)))
+    return tuple(made)
 
 
 def has_parent(pointers: jax.Array, parents: int, candidates: jax.Array, positions: jax.Array) -> jax.Array:

@@ -165,6 +165,7 @@ def stream_of(walk: PatternAccess, number: int, slots: SlotColumns) -> Stream:
             same = coordinates[v] == column
             live = same if live is None else live & same
         coordinates.setdefault(v, column)
-    # Positions increase, and so do their parents. In a full level that is outermost, they are the coordinates.
+    # Positions increase, and so do their parents. In a full level that is outermost, they are the coordinates. If a
+    # pattern carries wrong parents, the sum is wrong, but adds nothing outside of the result.
     increases = pattern.format.levels[0].kind.is_full
     return Stream(pattern.nse, coordinates, {number: None}, live, order=tuple(coordinates), increases=increases)
