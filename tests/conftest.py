@@ -15,6 +15,8 @@ from quick_xla import compile_quickly
 os.environ["JSPARSE_CACHE_DIR"] = ""
 
 OPTIMIZED = os.environ.get("JSPARSE_TEST_OPTIMIZED") == "1"
+if os.environ.get("JSPARSE_BACKEND") == "warps":  # a backend of the tests, which workers register, too
+    os.environ["JSPARSE_TEST_WARPS"] = os.environ.pop("JSPARSE_BACKEND")
 SEVERAL_DEVICES = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")  # as for tests/meshes/
 
 if not OPTIMIZED and "PYTEST_XDIST_WORKER" not in os.environ:  # workers start with the environment as it is here
@@ -216,5 +218,9 @@ def pytest_configure(config):
     if not SEVERAL_DEVICES:  # some of their tests serialize what XLA has compiled
         config.pluginmanager.register(Programs(Programs.folder_of(config)))
     config.addinivalue_line("filterwarnings", f"ignore:{Programs.UNFINISHED}")
+    if os.environ.get("JSPARSE_TEST_WARPS"):
+        from native.warps import Refusals
+
+        config.pluginmanager.register(Refusals())
     if not OPTIMIZED:
         config.pluginmanager.register(Optimization())

@@ -21,7 +21,7 @@ UNREAD = {"A.T": "A", "A.restrict(B)": "B", "jsparse.sparse_attention(Q, Q + 1, 
 OF_TENSORS = [operation for operation in CATALOGUE if operation.tensors]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(7)
 @pytest.mark.semantics
 @pytest.mark.parametrize("kind, backend", FORMS, ids=["static", "dynamic", "dynamic, portable", "static, portable"])
 @pytest.mark.parametrize("operation", CATALOGUE, ids=str)
@@ -71,7 +71,7 @@ def test_changed_leaves_are_refused(kind, change):
                 operation.of_tensors(given)
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("kind", ["static", "dynamic"])
 @pytest.mark.parametrize("operation", OF_TENSORS, ids=str)
 def test_outside_of_jit(operation, kind):

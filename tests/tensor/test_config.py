@@ -55,7 +55,7 @@ def test_values():
         assert config.bounds == "check"
         with config(bounds="clamp"):
             assert config.bounds == "clamp"
-        programs = "bounds='check', backend='llvm', blocks='xla', overflow='raise', autotune='off'"
+        programs = "bounds='check', backend='llvm', blocks='xla', tiles='auto', overflow='raise', autotune='off'"
         assert repr(config).startswith(f"jsparse.config({programs}, cache_dir=")
     assert "bounds" in dir(config)
     assert config.bounds == "clamp"
@@ -136,13 +136,13 @@ def test_settings_come_from_the_environment():
     quiet = {"JSPARSE_PROGRESS": "0"}
     cache = {"JSPARSE_CACHE_DIR": "/some/where", "JSPARSE_CACHE_BYTES": "1000"}
     traced = {"JSPARSE_BOUNDS": "check", "JSPARSE_BACKEND": "interpret", "JSPARSE_BLOCKS": "pallas"}
-    traced |= {"JSPARSE_OVERFLOW": "cut", "JSPARSE_AUTOTUNE": "use"}
+    traced |= {"JSPARSE_OVERFLOW": "cut", "JSPARSE_TILES": "off", "JSPARSE_AUTOTUNE": "use"}
     found = printed(**traced, JSPARSE_LOG_COMPILES="1", **cache, **quiet)
-    programs = "bounds='check', backend='interpret', blocks='pallas', overflow='cut', autotune='use'"
+    programs = "bounds='check', backend='interpret', blocks='pallas', tiles='off', overflow='cut', autotune='use'"
     changed = f"{programs}, cache_dir='/some/where', cache_bytes=1000, log_compiles=True"
     assert found == f"jsparse.config({changed}, progress=False)"
     found = printed(JSPARSE_CACHE_DIR="", JSPARSE_CACHE_BYTES="")
-    programs = "bounds='clamp', backend='llvm', blocks='xla', overflow='raise', autotune='off'"
+    programs = "bounds='clamp', backend='llvm', blocks='xla', tiles='auto', overflow='raise', autotune='off'"
     default = f"{programs}, cache_dir=None, cache_bytes={1 << 28}, log_compiles=False"
     assert found == f"jsparse.config({default}, progress=True)"
     assert "Expected the environment variable JSPARSE_BOUNDS to be 'clamp' or 'check'" in printed(JSPARSE_BOUNDS="yes")

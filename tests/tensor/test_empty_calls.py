@@ -14,7 +14,7 @@ from jsparse.notation.functions import FUNCTIONS
 
 SHAPES = [(0, 3), (3, 0), (0, 0)]
 TAKE_NO_ARRAYS = {"clear_cache", "config", "profile", "save", "load", "gradual_sparsity"}
-TAKE_FUNCTIONS_OR_LIBRARIES = {"fuse", "grad", "value_and_grad", "sparsify", "from_networkx", "from_jraph"}
+TAKE_FUNCTIONS_OR_LIBRARIES = {"export", "fuse", "grad", "value_and_grad", "sparsify", "from_networkx", "from_jraph"}
 NOT_CALLED = TAKE_NO_ARRAYS | TAKE_FUNCTIONS_OR_LIBRARIES | {"accelerate_jax_sparse", "link_batches"}
 
 # A has one of the shapes, S has as many rows and columns as A has rows; X and Y are dense arrays of these shapes,

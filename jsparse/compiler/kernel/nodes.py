@@ -233,6 +233,58 @@ class Threads:
         return I64
 
 
+# What the code of one thread of a warp has besides (`backends.warps`).
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """The number of the thread in its warp."""
+
+    @property
+    def type(self) -> Type:
+        return I64
+
+
+@dataclass(frozen=True, slots=True)
+class Across:
+    """The reduction of a value over groups of `width` consecutive threads, in halves as in `HorizontalReduce`: first
+    thread t with thread t ^ width / 2, at last with thread t ^ least. All threads of a group have the result, if
+    `least` is 1; otherwise those whose numbers differ by a multiple of `least` have the same."""
+
+    value: Expr
+    op: Add
+    width: int
+    least: int = 1
+
+    @property
+    def type(self) -> Type:
+        return self.value.type
+
+
+@dataclass(frozen=True, slots=True)
+class FromThread:
+    """The value that another thread of the warp has computed. `thread` may differ from thread to thread."""
+
+    value: Expr
+    thread: Expr
+
+    @property
+    def type(self) -> Type:
+        return self.value.type
+
+
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """One lane of a vector."""
+
+    value: Expr
+    number: int
+
+    @property
+    def type(self) -> Type:
+        return self.value.type.scalar
+
+
 Expr: TypeAlias = (
     Const
     | Var
@@ -251,6 +303,10 @@ Expr: TypeAlias = (
     | BuildVector
     | Extent
     | Threads
+    | Lane
+    | Across
+    | FromThread
+    | Extract
 )
 
 
@@ -403,8 +459,26 @@ class Block:
     stmts: tuple[Stmt, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """A barrier of the warp: what its threads stored before is seen by what they load behind it."""
+
+
 Stmt: TypeAlias = (
-    Bind | Declare | Set | Store | For | Filter | While | If | ParallelFor | PrefetchLines | LocalArray | Borrow | Block
+    Bind
+    | Declare
+    | Set
+    | Store
+    | For
+    | Filter
+    | While
+    | If
+    | ParallelFor
+    | PrefetchLines
+    | LocalArray
+    | Borrow
+    | Block
+    | Sync
 )
 
 

@@ -50,6 +50,15 @@ def expr_text(expr: ir.Expr) -> str:
             return f"{buffer.name}.shape[{axis}]"
         case ir.Threads():
             return "threads"
+        case ir.Lane():
+            return "lane"
+        case ir.Across(value=value, op=op, width=width, least=least):
+            distances = f"{width // 2}" if least == width // 2 else f"{width // 2}…{least}"
+            return f"across {distances}({expr_text(value)}{'' if op == '+' else f', {op}'})"
+        case ir.FromThread(value=value, thread=thread):
+            return f"from thread {expr_text(thread)}({expr_text(value)})"
+        case ir.Extract(value=value, number=number):
+            return f"{expr_text(value)}.{number}"
 
 
 def _lines(stmt: ir.Stmt, indent: str) -> Iterator[str]:
@@ -70,6 +79,8 @@ def _lines(stmt: ir.Stmt, indent: str) -> Iterator[str]:
             if otherwise is not None:
                 yield f"{indent}else:"
                 yield from _lines(otherwise, indent + "  ")
+        case ir.Sync():
+            yield f"{indent}sync"
         case ir.ParallelFor(var=var, count=count, body=body):
             yield f"{indent}parallel {var.name} < {expr_text(count)}:"
             yield from _lines(body, indent + "  ")

@@ -98,6 +98,11 @@ JAMMED_BYTES = 768  # of sums that stay in registers, on CPUs with 2,048 bytes o
 def emit_module(kernel: Kernel) -> ir.Module:
     """Emit the module of a kernel. LLVM verifies the module later, when it parses the module."""
     kernel = in_pieces(with_jams(kernel, JAMMED_BYTES if has_many_registers() else JAMMED_BYTES // 2))
+    return emit_entry(kernel, Body, {})
+
+
+def emit_entry(kernel: Kernel, kind: type[Body], names: dict[str, Any]) -> ir.Module:
+    """Emit a module whose function `kernel` runs a kernel's body, by an emitter of this class."""
     module = ir.Module(name="jsparse")
     entry = ir.Function(module, ir.FunctionType(I32, [POINTER] * 3), ENTRY)
     builder = ir.IRBuilder(entry.append_basic_block("entry"))
@@ -106,7 +111,7 @@ def emit_module(kernel: Kernel) -> ir.Module:
     for buffer in kernel.buffers:
         slot = builder.gep(table, [ir.Constant(I64, buffer.slot)], source_etype=POINTER)
         buffers[buffer.name] = builder.load(slot, typ=POINTER)
-    _Body(builder, context, dims, buffers, {}, Scopes(module, kernel)).stmt(kernel.body)
+    kind(builder, context, dims, buffers, names, Scopes(module, kernel)).stmt(kernel.body)
     failed = builder.icmp_unsigned("!=", _field_of(builder, context, CONTEXT, 3), ir.Constant(POINTER, None))
     builder.ret(builder.zext(failed, I32))
     return module
@@ -122,11 +127,13 @@ def _field_of(builder: ir.IRBuilder, struct: Any, type_: ir.Type, field: int) ->
     return builder.load(_place(builder, struct, type_, field), typ=type_.elements[field])
 
 
-class _Body:
+class Body:
     """Emits statements into a function, at the builder's position. At first, the builder is in the entry block.
 
     `buffers` maps the buffers in scope to their addresses; `names` maps variables to their values.
     """
+
+    expressions = ExprEmitter
 
     def __init__(
         self,
@@ -140,7 +147,7 @@ class _Body:
         self.builder, self.entry, self.module = builder, builder.block, builder.module
         self.context, self.names, self.scopes = context, names, scopes
         self.loops = 0  # emitted so far
-        self.expr = ExprEmitter(builder, names, buffers, context, dims, scopes)
+        self.expr = self.expressions(builder, names, buffers, context, dims, scopes)
 
     def stmt(self, stmt: nodes.Stmt) -> None:
         match stmt:
@@ -292,21 +299,33 @@ class _Body:
 
     def parallel(self, loop: nodes.ParallelFor) -> None:
         """Emit context->parallel_for(context, count, run, &captured); `void run(captured*, chunk)` runs one chunk."""
-        type_ = ir.FunctionType(ir.VoidType(), [POINTER, I64])
+
+        def emit_chunk(body: Body, chunk: Any) -> None:
+            body.names[loop.var.name] = chunk
+            body.stmt(loop.body)
+
+        run, frame = self.outline(type(self), [I64], emit_chunk)
+        self.call_context(2, [self.context, self.expr.value(loop.count), run, frame])
+
+    def outline(self, kind: type[Body], arguments: list[ir.Type], emit: Callable[..., None]) -> tuple[Any, Any]:
+        """Emit a function `void run(captured*, arguments…)` by `emit(body, *arguments)`.
+
+        Returns the function's address, and that of the values that it reads from here.
+        """
+        type_ = ir.FunctionType(ir.VoidType(), [POINTER, *arguments])
         run = ir.Function(self.module, type_, self.module.get_unique_name("run"))
         run.linkage = "internal"
         captured = _Captured(ir.IRBuilder(run.append_basic_block("entry")), run.args[0])
         context, dims = captured.capture(self.context), captured.capture(self.expr.dims)
         buffers = _Lazy(lambda name: captured.capture(self.expr.buffers[name]))
         names = _Lazy(lambda name: captured.capture(self.current(name)))
-        names[loop.var.name] = run.args[1]
-        _Body(captured.builder, context, dims, buffers, names, self.scopes).stmt(loop.body)
+        emit(kind(captured.builder, context, dims, buffers, names, self.scopes), *run.args[1:])
         captured.builder.ret_void()
         frame = self.on_stack(captured.struct, "captured")
         for n, value in enumerate(captured.values):
             self.builder.store(value, _place(self.builder, frame, captured.struct, n))
         run.type = POINTER  # it is only ever passed on
-        self.call_context(2, [self.context, self.expr.value(loop.count), run, frame])
+        return run, frame
 
     def current(self, name: str) -> Any:
         """The current value of a variable, which is loaded if the variable has a stack slot."""
