@@ -67,7 +67,7 @@ test-optimized: $(VENV)/installed-test,lint
 	JSPARSE_TEST_OPTIMIZED=1 $(BIN)/pytest -n $(JOBS) --dist worksteal --ignore tests/compiler --ignore tests/programs $(ARGS)
 
 # The tests of what operations mean, by the interpreter of kernels in place of machine code. With BACKEND=xla by the XLA
-# operations that other platforms than CPU have in place of kernels.
+# operations that other platforms than CPU have in place of kernels; with BACKEND=warps as programs of simulated GPU warps.
 test-interpret: $(VENV)/installed-test,lint
 	JSPARSE_BACKEND=$(or $(BACKEND),interpret) $(BIN)/pytest -n $(JOBS) -m semantics $(ARGS)
 

@@ -149,5 +149,5 @@ def test_the_code_of_a_thread_as_text():
 def test_what_is_refused():
     odd = nodes.WidenLanes(nodes.Load(IN, nodes.Const(0), 50), 64)
     reason = "a vector of odd length"
-    with pytest.raises(distribute.RefusedError, match=reason):
+    with pytest.raises(distribute.NoWarpProgramError, match=reason):
         distribute.distribute(Kernel((IN, OUT), nodes.Store(OUT, nodes.Const(0), odd)))

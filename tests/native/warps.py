@@ -18,7 +18,7 @@ import jsparse
 from jsparse import program_settings
 from jsparse.compiler.backends import BACKENDS, Interpreter
 from jsparse.compiler.backends.llvm.jit import compile_module
-from jsparse.compiler.backends.warps.distribute import RefusedError
+from jsparse.compiler.backends.warps.distribute import NoWarpProgramError
 from jsparse.compiler.backends.warps.emit import emit_warps
 
 refusals = collections.Counter()
@@ -46,7 +46,7 @@ class Warps:
         simulator()
         try:
             module = emit_warps(kernel)
-        except RefusedError as error:
+        except NoWarpProgramError as error:
             refusals[str(error)] += 1
             return Interpreter().compile(kernel, buffers)
         refusals[None] += 1

@@ -50,7 +50,7 @@ def _specs(closed: Any) -> list[Spec]:
 def evaluate_by_tiles(*operands: Any, closed: Any, tiling: Tiling, machine: Machine) -> list[jax.Array]:
     """Evaluate a chain on the tiles of its pattern. Raises NotTiledError if an operation has no rule for tiles."""
     closed = expand_all_calls(closed)
-    evaluation = _Evaluation(closed.jaxpr, Tiled(tiling, machine))
+    evaluation = _ChainOnTiles(closed.jaxpr, Tiled(tiling, machine))
     values = dict(zip((*closed.jaxpr.constvars, *closed.jaxpr.invars), (*closed.consts, *operands), strict=True))
     return [_array(x) for x in run_steps(closed.jaxpr.eqns, evaluation.compute, values, closed.jaxpr.outvars)]
 
@@ -64,7 +64,7 @@ class _Repeated:
 
 
 @dataclass(frozen=True, eq=False)
-class _Evaluation:
+class _ChainOnTiles:
     jaxpr: Any
     tiles: Tiled
 

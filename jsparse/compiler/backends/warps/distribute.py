@@ -31,17 +31,17 @@ MANY = 1 << 20
 """The number of threads that kernels are told of: wide tiles for one core are never chosen."""
 
 
-class RefusedError(Exception):
+class NoWarpProgramError(Exception):
     """Why a kernel is no program of warps."""
 
 
 def distribute(kernel: Kernel) -> Kernel:
     """Return the kernel's code for one thread of a warp.
 
-    Raises RefusedError for assembly, whose chunks depend on each other, and for vectors of odd lengths above 32.
+    Raises NoWarpProgramError for assembly, whose chunks depend on each other, and for vectors of odd lengths above 32.
     """
     if any(buffer.name == "starts" for buffer in kernel.buffers):
-        raise RefusedError("assembly")
+        raise NoWarpProgramError("assembly")
     kernel = in_pieces(kernel)
     return replace(kernel, body=_Thread(_shared_buffers(kernel)).stmt(kernel.body))
 
@@ -64,7 +64,7 @@ def rounded_up(lanes: int) -> int:
 def share(lanes: int) -> int:
     """The lanes that each thread has of a vector; 0 for one, which is a scalar there, and for a scalar."""
     if lanes > WARP and lanes % WARP:
-        raise RefusedError("a vector of odd length")
+        raise NoWarpProgramError("a vector of odd length")
     each = lanes // WARP
     return each if each > 1 else 0
 
@@ -139,7 +139,7 @@ class _Thread:
             case ir.While(condition=condition, body=body):
                 own = replace(stmt, condition=self.value(condition), body=self.stmt(body))
                 if self.before:
-                    raise RefusedError("a condition of a loop that reduces a vector")
+                    raise NoWarpProgramError("a condition of a loop that reduces a vector")
                 return own
             case ir.ParallelFor(count=count, body=body):
                 return replace(stmt, count=self.value(count), body=self.stmt(body))

@@ -16,7 +16,7 @@ from llvmlite import ir
 from jsparse.compiler.backends.llvm.emit import Body, emit_entry
 from jsparse.compiler.backends.llvm.expr import ExprEmitter
 from jsparse.compiler.backends.llvm.types import I64, POINTER, bytes_of, llvm_type
-from jsparse.compiler.backends.warps.distribute import RefusedError, distribute
+from jsparse.compiler.backends.warps.distribute import NoWarpProgramError, distribute
 from jsparse.compiler.dtypes import Type
 from jsparse.compiler.kernel import Kernel, nodes
 from jsparse.compiler.kernel.nodes import Across, Extract, FromThread, Lane, Sync
@@ -31,7 +31,7 @@ LANE = "number of the thread"  # among the names of a thread's code
 
 
 def emit_warps(kernel: Kernel) -> ir.Module:
-    """Emit the module of a kernel. Raises RefusedError for kernels that are no programs of warps."""
+    """Emit the module of a kernel. Raises NoWarpProgramError for kernels that are no programs of warps."""
     return emit_entry(distribute(kernel), _Launches, _Known())
 
 
@@ -116,10 +116,10 @@ class _ThreadBody(Body):
                 first = getattr(self.module, "shared_bytes", 0)
                 self.module.shared_bytes = first + -(-length * bytes_of(buffer.type) // 64) * 64
                 if self.module.shared_bytes > SHARED_BYTES:
-                    raise RefusedError("local arrays that are too large")
+                    raise NoWarpProgramError("local arrays that are too large")
                 self.expr.buffers[buffer.name] = _shared(self.builder, [ir.Constant(I64, first)])
             case nodes.ParallelFor():
-                raise RefusedError("a parallel loop inside a loop")
+                raise NoWarpProgramError("a parallel loop inside a loop")
             case _:
                 super().stmt(stmt)
 
@@ -139,7 +139,7 @@ class _Known(dict[str, Any]):
     """The names that the code between launches has computed."""
 
     def __missing__(self, name: str) -> Any:
-        raise RefusedError("a value that one launch computes and another one reads")
+        raise NoWarpProgramError("a value that one launch computes and another one reads")
 
 
 class _Launches(Body):
@@ -162,7 +162,7 @@ class _Launches(Body):
                 case nodes.Block() | nodes.Borrow() | nodes.If():
                     super().stmt(one)
                 case _:
-                    raise RefusedError("a parallel loop inside a loop")
+                    raise NoWarpProgramError("a parallel loop inside a loop")
         self.run_by_one_warp(group)
 
     def parallel(self, loop: nodes.ParallelFor) -> None:
