@@ -38,9 +38,10 @@ class NoWarpProgramError(Exception):
 def distribute(kernel: Kernel) -> Kernel:
     """Return the kernel's code for one thread of a warp.
 
-    Raises NoWarpProgramError for assembly, whose chunks depend on each other, and for vectors of odd lengths above 32.
+    Raises NoWarpProgramError for assembly in order, whose chunks depend on each other, and for vectors of odd lengths
+    above 32.
     """
-    if any(buffer.name == "starts" for buffer in kernel.buffers):
+    if any(buffer.name == "starts" and buffer.written for buffer in kernel.buffers):
         raise NoWarpProgramError("assembly")
     kernel = in_pieces(kernel)
     return replace(kernel, body=_Thread(_shared_buffers(kernel)).stmt(kernel.body))
