@@ -37,7 +37,7 @@ def draw(path: Path, found: Sequence[Molecule], charges: np.ndarray, gaps: np.nd
 
 
 def _draw_formula(axes: Axes, one: Molecule, charges: np.ndarray) -> None:
-    """Draw atoms as discs in the colours of their predicted charges, with rings in those of the true ones."""
+    """Draw each atom as a disc coloured by its predicted charge, with a ring coloured by its true charge."""
     _, turns = np.linalg.eigh(np.cov(one.places.real, one.places.imag))
     x, y = turns.T @ [one.places.real, one.places.imag]  # upright: cells of the grid are narrow
     places, doubled = x + 1j * y, set(double_bonds(one))

@@ -85,7 +85,7 @@ def _hueckel(kinds: np.ndarray, places: np.ndarray, bonds: np.ndarray) -> Molecu
 
 
 def _skeleton(rng: np.random.Generator, atoms: int) -> tuple[np.ndarray, np.ndarray]:
-    """The places of at least so many atoms, and a mask (atoms, atoms) of bonds, which have length 1."""
+    """Return the positions of `atoms` or a few more atoms, and a mask (atoms, atoms) of bonds, each of length 1."""
     places, bonds = np.array([0, 1j]), np.array([[False, True], [True, False]])
     while len(places) < atoms:
         a, b = rng.choice(np.argwhere(bonds))

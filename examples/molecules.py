@@ -8,9 +8,10 @@ eigenvectors, the orbitals of the π electrons, determine the charge of each ato
 orbital and the lowest empty one. The network has to do without eigenvectors: it reads the kinds of atoms and the
 diagonals of 20 Chebyshev polynomials of H, which say how walks along bonds return.
 
-The figure shows molecules of the test. The disc of an atom has the colour of its predicted charge, from red (negative)
-to blue, and its ring that of the true charge. Plots have predictions over true values. On two cores it takes about a
-minute and 0.9 GB. The mean errors are at most 0.35 times those of the mean charge of a kind of atom, and the mean gap.
+The figure shows test molecules. The disc of an atom is coloured by its predicted charge, from red (negative) to blue,
+and the ring around it by its true charge. The plots show predictions against true values. On two cores it takes about a
+minute and 0.9 GB. Compared with predicting the mean charge of each kind of atom, or the mean gap, the network's mean
+errors are at most 0.35 times as large.
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ import jsparse
 import jsparse.nnx
 
 BATCH, MOMENTS, WIDTH, LAYERS = 50, 20, 48, 3
-CHARGE, GAP, BAR = 0.13, 0.25, 0.35  # how much charges and gaps vary; the errors, relative to those of means
+CHARGE, GAP, BAR = (
+    0.13,
+    0.25,
+    0.35,
+)  # how much charges and gaps vary; the largest relative error
 
 
 class Batch(NamedTuple):
@@ -134,14 +139,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("molecules.png"), metavar="PNG")
     options = parser.parse_args(argv)
-    found = list(tqdm(islice(molecules(options.seed), options.molecules), "molecule", options.molecules))
-    known, test = found[: len(found) * 4 // 5], found[len(found) * 4 // 5 :]
+    drawn = list(tqdm(islice(molecules(options.seed), options.molecules), "molecule", options.molecules))
+    known, test = drawn[: len(drawn) * 4 // 5], drawn[len(drawn) * 4 // 5 :]
     predicted = predict(train(known, options.epochs), test)
     true, missed = (np.concatenate([one.charges for one in test]), np.array([one.gap for one in test])), False
     for name, x, mean, y in zip(("charges", "gaps"), predicted, means(known, test), true, strict=True):
         error, of_mean = np.abs(x - y).mean(), np.abs(mean - y).mean()
         missed |= error > BAR * of_mean
-        print(f"{name}: mean error {error:.4f}, that of a mean {of_mean:.4f} (at most {BAR} of it is expected)")
+        print(f"{name}: mean error {error:.4f}; predicting the mean {of_mean:.4f} (expected: at most {BAR} times that)")
     draw(options.output, test, *predicted)
     return int(missed)
 

@@ -281,8 +281,8 @@ def with_parents(pattern: DynamicPattern) -> DynamicPattern:
     if pattern.parents or not pattern.type.parent_levels:
         return pattern
     if is_on_host(*pattern.arrays):
-        known = find_parents(pattern.type, [np.asarray(array) for array in pattern.arrays])
-        return replace(pattern, parents=tuple(on_device(list(known), pattern.arrays)))
+        host_parents = find_parents(pattern.type, [np.asarray(array) for array in pattern.arrays])
+        return replace(pattern, parents=tuple(on_device(list(host_parents), pattern.arrays)))
     return replace(pattern, parents=parents_of_levels(pattern.arrays, pattern.type.core))
 
 

@@ -148,15 +148,15 @@ def find_parents(type_: PatternType, arrays: Sequence[np.ndarray]) -> tuple[np.n
 
     The pointers may be anything: `primitives.portable.read_levels.parents_of` has the rule for segments that overlap.
     """
-    made, levels = list[np.ndarray](), with_arrays(type_.format.levels, arrays)
+    parents_of_levels, levels = list[np.ndarray](), with_arrays(type_.format.levels, arrays)
     for level in type_.parent_levels:
         (pointers, *_), parents, count = levels[level][1], type_.level_sizes[level - 1], type_.level_sizes[level]
         ends = np.maximum.accumulate(np.clip(pointers[1:], 0, count))
-        found = np.repeat(np.arange(parents + 1), np.diff(ends, prepend=0, append=count))
+        parent_of = np.repeat(np.arange(parents + 1), np.diff(ends, prepend=0, append=count))
         begins = np.append(pointers[:-1], 0)
-        found[begins[found] > np.arange(count)] = parents
-        made.append(found.astype(type_.index_dtype))
-    return tuple(made)
+        parent_of[begins[parent_of] > np.arange(count)] = parents
+        parents_of_levels.append(parent_of.astype(type_.index_dtype))
+    return tuple(parents_of_levels)
 
 
 def sufficient_nse(type_: PatternType, format: Format) -> int:

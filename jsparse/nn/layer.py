@@ -150,10 +150,10 @@ class Layer:
         x = features(x, name, dtype)
         if dtype is not None and not is_pattern(graph):
             graph = as_tensor(graph, f"nn.{name}").astype(dtype)
-        p = {key: self._converted(key, one, dtype) for key, one in parameters.items()}
+        p = {key: self._convert_parameter(key, one, dtype) for key, one in parameters.items()}
         return self._apply(p, graph, x, **options)
 
-    def _converted(
+    def _convert_parameter(
         self, name: str, value: SparseTensor | ArrayLike, dtype: DTypeLike | None
     ) -> SparseTensor | jax.Array:
         """Convert the value of a parameter to an array of a dtype. A kernel may stay a SparseTensor."""

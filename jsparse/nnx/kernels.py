@@ -66,17 +66,17 @@ def kernels_of(model: object, modules: Modules, where: str) -> dict[Path, HeldKe
         if _is_owner(node, parents[owner]):
             held += [(owner, at, param) for at, param in _parameters(node, owner)]
     places = Counter(id(param) for _, _, param in held)
-    found = defaultdict[Path, list[HeldKernel]](list)
+    kernels_of_owner = defaultdict[Path, list[HeldKernel]](list)
     for owner, at, param in held:
         module, parent = nodes[owner], parents[owner]
         if _is_kernel(param, at[len(owner) :], module):
             if isinstance(parent, SparseAttention) and isinstance(module, nnx.Dict):
                 module = projection_layer(parent, str(owner[-1]))
             is_shared, is_read = places[id(param)] > 1, isinstance(module, (GraphLayer, *modules))
-            found[owner].append(HeldKernel(param, at, module, owner, parent, is_shared, is_read))
+            kernels_of_owner[owner].append(HeldKernel(param, at, module, owner, parent, is_shared, is_read))
     return {
         owner if len(kernels) == 1 and kernel.at[-1] == "kernel" else kernel.at: kernel
-        for owner, kernels in found.items()
+        for owner, kernels in kernels_of_owner.items()
         for kernel in kernels
     }
 

@@ -200,7 +200,7 @@ class SparseLinear(_Linear):
             )
         if not isinstance(scores, SparseTensor):
             scores = dense_array(scores, "SparseLinear.rewire", "scores (in, out)")
-        self.kernel.replace(rewired(kernel, scores, number))
+        self.kernel.replace(rewire_kernel(kernel, scores, number))
 
 
 class Parts(NamedTuple):
@@ -256,7 +256,7 @@ def prune_kernel(
 
 
 @jax.jit
-def rewired(kernel: SparseTensor, scores: Any, count: Any) -> SparseTensor:
+def rewire_kernel(kernel: SparseTensor, scores: Any, count: Any) -> SparseTensor:
     """Return the kernel after a step of RigL. `count` may be traced."""
     nse = kernel.nse
     return kernel.prune(keep=nse - count, nse=nse).regrow(scores, count, nse=nse)

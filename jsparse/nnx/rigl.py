@@ -17,7 +17,7 @@ from jsparse.base.arrays import PyTree
 from jsparse.errors import PatternError, ShapeError, describe_type, short_repr
 from jsparse.nn.operands import sparse_or_dense
 from jsparse.nnx.kernels import Modules, kernels_of
-from jsparse.nnx.linear import SparseLinear, rewired
+from jsparse.nnx.linear import SparseLinear, rewire_kernel
 from jsparse.nnx.moments import restrict_state
 from jsparse.nnx.param import SparseParam
 from jsparse.tensor.sparse_tensor import SparseTensor, TensorLike
@@ -93,7 +93,7 @@ def rigl_step(
     scores = {path[:-1]: jnp.abs(gradient[...]) for path, gradient in gradients}
     for path, kernel in kernels.items():
         count = jnp.round(jnp.asarray(fraction) * kernel.tensor.nse).astype(int)
-        kernel.replace(rewired(kernel.tensor, scores[path], count))
+        kernel.replace(rewire_kernel(kernel.tensor, scores[path], count))
     if optimizer is not None:
         restrict_state(optimizer, old, model)
 

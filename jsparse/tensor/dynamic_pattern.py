@@ -505,9 +505,13 @@ def _validate(type_: PatternType, arrays: Sequence[np.ndarray]) -> None:
 
 def _validate_parents(type_: PatternType, arrays: Sequence[np.ndarray], parents: Sequence[np.ndarray]) -> None:
     for at in np.ndindex(arrays[0].shape[:-1]) if parents else ():
-        known = find_parents(type_, [array[at] for array in arrays])
-        for own, expected, (what, _, dtype) in zip(parents, known, type_.parent_leaves, strict=True):
-            if own.shape[:-1] != arrays[0].shape[:-1] or own.dtype != dtype or not np.array_equal(own[at], expected):
+        expected_parents = find_parents(type_, [array[at] for array in arrays])
+        for array, expected, (what, _, dtype) in zip(parents, expected_parents, type_.parent_leaves, strict=True):
+            if (
+                array.shape[:-1] != arrays[0].shape[:-1]
+                or array.dtype != dtype
+                or not np.array_equal(array[at], expected)
+            ):
                 raise PatternError(
                     f"Expected the {what} that the pointers say, but they differ. Make them again with A.with_rows()."
                 )

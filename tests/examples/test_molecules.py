@@ -70,7 +70,7 @@ def test_the_whole_program(capsys, tmp_path):
 
     options = ["--molecules", "160", "--epochs", "30", "--output", str(tmp_path / "molecules.png")]
     molecules.main(options)
-    found = re.findall(r"mean error (\S+), that of a mean (\d\.\d+)", capsys.readouterr().out)
+    found = re.findall(r"mean error (\S+); predicting the mean (\d\.\d+)", capsys.readouterr().out)
     ratios = [float(error) / float(of_mean) for error, of_mean in found]
     assert len(ratios) == 2
     assert max(ratios) < 0.9

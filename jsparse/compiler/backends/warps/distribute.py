@@ -44,10 +44,10 @@ def distribute(kernel: Kernel) -> Kernel:
     if any(buffer.name == "starts" and buffer.written for buffer in kernel.buffers):
         raise NoWarpProgramError("assembly")
     kernel = in_pieces(kernel)
-    return replace(kernel, body=_Thread(_shared_buffers(kernel)).stmt(kernel.body))
+    return replace(kernel, body=_Thread(find_shared_buffers(kernel)).stmt(kernel.body))
 
 
-def _shared_buffers(kernel: Kernel) -> frozenset[str]:
+def find_shared_buffers(kernel: Kernel) -> frozenset[str]:
     """The buffers that the kernel both loads and stores: one thread may load what another one has stored."""
     every = list(nodes(kernel.body))
     loaded = {n.buffer.name for n in every if isinstance(n, ir.Load | ir.Gather)}
@@ -57,7 +57,7 @@ def _shared_buffers(kernel: Kernel) -> frozenset[str]:
     return frozenset((loaded & (stored | filtered)) | accumulated)
 
 
-def rounded_up(lanes: int) -> int:
+def next_power_of_two(lanes: int) -> int:
     """The least power of two that is not less than a number of lanes."""
     return 1 << (lanes - 1).bit_length()
 
@@ -70,7 +70,7 @@ def share(lanes: int) -> int:
     return each if each > 1 else 0
 
 
-def _own(type_: Type) -> Type:
+def share_type(type_: Type) -> Type:
     """The type of what a thread has of a value."""
     return type_.with_lanes(share(type_.lanes))
 
@@ -79,7 +79,7 @@ def _lane_of(lanes: int) -> ir.Expr:
     """The first of the lanes that this thread has of a vector."""
     if lanes >= WARP:
         return mul(ir.Lane(), const(lanes // WARP))
-    width = rounded_up(lanes)
+    width = next_power_of_two(lanes)
     number: ir.Expr = ir.Lane() if width == WARP else ir.Binary("&", ir.Lane(), const(width - 1))
     return number if width == lanes else minimum(number, const(lanes - 1))
 
@@ -113,14 +113,14 @@ class _Thread:
     def stmt(self, stmt: ir.Stmt) -> ir.Stmt:
         """The statement of one thread."""
         outer, self.before = self.before, []
-        own = self.rewritten(stmt)
-        own, self.before = block(*self.before, own), outer
-        return own
+        last = self.rewrite(stmt)
+        bindings, self.before = self.before, outer
+        return block(*bindings, last)
 
-    def rewritten(self, stmt: ir.Stmt) -> ir.Stmt:
+    def rewrite(self, stmt: ir.Stmt) -> ir.Stmt:
         match stmt:
             case ir.Bind(var=var, value=value) | ir.Declare(var=var, value=value) | ir.Set(var=var, value=value):
-                return replace(stmt, var=ir.Var(var.name, _own(var.type)), value=self.value(value))
+                return replace(stmt, var=ir.Var(var.name, share_type(var.type)), value=self.value(value))
             case ir.Store():
                 return self.store(stmt)
             case ir.Filter():
@@ -138,10 +138,10 @@ class _Thread:
                 other = None if otherwise is None else self.stmt(otherwise)
                 return replace(stmt, condition=self.value(condition), then=self.stmt(then), otherwise=other)
             case ir.While(condition=condition, body=body):
-                own = replace(stmt, condition=self.value(condition), body=self.stmt(body))
+                loop = replace(stmt, condition=self.value(condition), body=self.stmt(body))
                 if self.before:
                     raise NoWarpProgramError("a condition of a loop that reduces a vector")
-                return own
+                return loop
             case ir.ParallelFor(count=count, body=body):
                 return replace(stmt, count=self.value(count), body=self.stmt(body))
             case ir.Borrow(length=length, body=body):
@@ -165,9 +165,9 @@ class _Thread:
             case ir.Threads():
                 return const(MANY)
             case ir.Const(value=value, type=type_):
-                return ir.Const(value, _own(type_))
+                return ir.Const(value, share_type(type_))
             case ir.Var(name=name, type=type_):
-                return ir.Var(name, _own(type_))
+                return ir.Var(name, share_type(type_))
             case ir.Load(buffer=buffer, index=index, lanes=lanes):
                 at = self.value(index)
                 return ir.Load(buffer, add(at, _lane_of(lanes)) if lanes else at, share(lanes))
@@ -208,18 +208,18 @@ class _Thread:
     def reduce(self, expr: ir.HorizontalReduce) -> ir.Expr:
         lanes, left, op = expr.value.type.lanes, expr.lanes, expr.op
         value, each = self.value(expr.value), max(share(lanes), 1)
-        if lanes < WARP and rounded_up(lanes) > lanes:
-            number = ir.Binary("&", ir.Lane(), const(rounded_up(lanes) - 1))
+        if lanes < WARP and next_power_of_two(lanes) > lanes:
+            number = ir.Binary("&", ir.Lane(), const(next_power_of_two(lanes) - 1))
             neutral = ir.Const(identity(op, value.type.dtype), value.type)
             value = ir.Select(less(number, const(lanes)), value, neutral)
-        width = min(rounded_up(lanes), WARP)
+        width = min(next_power_of_two(lanes), WARP)
         if left <= each:
             if each > 1 and left < each:
                 value = ir.HorizontalReduce(value, op, left)
-            whole = self.bind(ir.Across(value, op, width))
+            total = self.bind(ir.Across(value, op, width))
             if left < 2:
-                return whole
-            return _choose(_lane_of(left), [ir.Extract(whole, n) for n in range(left)])
+                return total
+            return _choose(_lane_of(left), [ir.Extract(total, n) for n in range(left)])
         # Threads are combined whose lanes have equal numbers modulo `left`.
         halves = self.bind(ir.Across(value, op, width, left // each))
         if each == 1:

@@ -89,12 +89,12 @@ class _ThreadExpr(ExprEmitter):
                 one = self.exchange(self.builder.extract_element(value, number), type_.scalar, thread)
                 lanes = self.builder.insert_element(lanes, one, number)
             return lanes
-        own = llvm_type(type_)
+        result = llvm_type(type_)
         integer = ir.IntType(1) if type_.dtype == "bool" else ir.IntType(8 * bytes_of(type_))
         bits = self.builder.bitcast(value, integer)
         wide = bits if integer == I64 else self.builder.zext(bits, I64)
         moved = _shuffle(self.builder, [wide, thread, _site(self.builder)])
-        return self.builder.bitcast(moved if integer == I64 else self.builder.trunc(moved, integer), own)
+        return self.builder.bitcast(moved if integer == I64 else self.builder.trunc(moved, integer), result)
 
 
 class _ThreadBody(Body):
@@ -108,9 +108,9 @@ class _ThreadBody(Body):
                 _sync(self.builder, [_site(self.builder)])
             case nodes.Set(var=var) if not isinstance(self.names[var.name], ir.AllocaInstr):
                 before = self.names[var.name]  # the register is another launch's: this one has a copy of its own
-                own = self.names[var.name] = self.on_stack(llvm_type(var.type), var.name)
+                register = self.names[var.name] = self.on_stack(llvm_type(var.type), var.name)
                 with self.builder.goto_entry_block():
-                    self.builder.store(before, own)
+                    self.builder.store(before, register)
                 super().stmt(stmt)
             case nodes.LocalArray(buffer=buffer, length=length):
                 first = getattr(self.module, "shared_bytes", 0)
